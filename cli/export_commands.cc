@@ -29,7 +29,7 @@ struct ExportOptions {
   std::string model, output, dtype, bake;
   int64_t max_shard_bytes = 5'000'000'000;
   int32_t threads = 0, active_experts = 0;
-  bool force = false, strict = true;
+  bool force = false, strict = true, adapter = false;
 };
 
 // Returns `prompt`, or the contents of FILE for "@FILE".
@@ -52,6 +52,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_output_dir(AbsolutePath(options.output));
   request.set_force(options.force);
   request.set_strict(options.strict);
+  request.set_adapter(options.adapter);
   request.set_dtype(options.dtype);
   request.set_max_shard_bytes(options.max_shard_bytes);
   request.set_num_threads(options.threads);
@@ -76,13 +77,28 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
 }
 
 struct ImportOptions {
-  std::string source, output, tokenizer;
+  std::string source, output, tokenizer, adapter, base;
   bool force = false;
 };
 
+void PrintImport(const v1::ImportResponse& response, std::ostream& out) {
+  const bool bos = response.model().start_token() == v1::START_WITH_BOS;
+  out << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
+      << " parameters\nuse it with: braid train --init-from " << response.output_dir()
+      << " --data JOB, braid generate " << response.output_dir()
+      << " --prompt TEXT\npack data for it with: braid submit PATH --tokenizer "
+      << response.output_dir() << "/tokenizer.model" << (bos ? " --begin-with-bos" : "")
+      << std::endl;
+}
+
 absl::Status Import(Session& session, const ImportOptions& options) {
+  if (options.source.empty() == options.adapter.empty()) {
+    return absl::InvalidArgumentError(
+        "import: expected a directory with a model, or --adapter DIR with --base MODEL");
+  }
   v1::ImportRequest request;
-  request.set_source_dir(AbsolutePath(options.source));
+  request.set_source_dir(AbsolutePath(options.adapter.empty() ? options.source : options.adapter));
+  if (!options.base.empty()) request.set_base(ModelReference(options.base));
   request.set_output_dir(AbsolutePath(options.output));
   request.set_tokenizer(AbsolutePath(options.tokenizer));
   request.set_force(options.force);
@@ -92,13 +108,7 @@ absl::Status Import(Session& session, const ImportOptions& options) {
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {
-    const bool bos = response.model().start_token() == v1::START_WITH_BOS;
-    std::cout << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
-              << " parameters\nuse it with: braid train --init-from " << response.output_dir()
-              << " --data JOB, braid generate " << response.output_dir()
-              << " --prompt TEXT\npack data for it with: braid submit PATH --tokenizer "
-              << response.output_dir() << "/tokenizer.model" << (bos ? " --begin-with-bos" : "")
-              << std::endl;
+    PrintImport(response, std::cout);
   }
   return absl::OkStatus();
 }
@@ -126,6 +136,13 @@ void AddExport(CommandLine& program) {
       ->add_option("--max-shard-size", options->max_shard_bytes,
                    "Maximum size of a weights file (default: 5GB)")
       ->transform(ByteSize());
+  CLI::Option* const adapter =
+      command->add_flag("--adapter", options->adapter,
+                        "Export only the adapters of a fine-tuning run, in the format of PEFT");
+  command
+      ->add_flag("--merge",
+                 "Merge the adapters of a fine-tuning run into the weights (the default)")
+      ->excludes(adapter);
   command->add_flag("--force", options->force, "Overwrite an existing export");
   AddStrict(command, &options->strict);
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
@@ -149,8 +166,16 @@ void AddImport(CommandLine& program) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* command = program.app.add_subcommand(
       "import", "Import a Hugging Face model (LLaMA, Mistral, Qwen2, Qwen3) as a checkpoint");
-  command->add_option("source", options->source, "Directory with config.json and safetensors files")
-      ->required();
+  command->add_option("source", options->source,
+                      "Directory with config.json and safetensors files");
+  CLI::Option* const base =
+      command->add_option("--base", options->base,
+                          "Model of the adapter: run id, run directory or checkpoint directory");
+  CLI::Option* const adapter = command->add_option(
+      "--adapter", options->adapter,
+      "Directory with adapter_config.json and adapter_model.safetensors, instead of a model");
+  base->needs(adapter);
+  adapter->needs(base);
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
   command->add_option(
       "--tokenizer", options->tokenizer,
@@ -159,6 +184,7 @@ void AddImport(CommandLine& program) {
   command->footer(
       "Examples:\n"
       "  braid import llama --output llama-checkpoint\n"
+      "  braid import --adapter peft --base llama-checkpoint --output llama-adapted\n"
       "  braid submit corpus.jsonl.zst --tokenizer llama/tokenizer.model --wait\n"
       "  braid train --data job-000001 --init-from llama-checkpoint --experts 8");
   command->callback([&program, options] {

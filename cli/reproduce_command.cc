@@ -16,21 +16,48 @@
 #include "cli/field_flags.h"
 #include "cli/launch_options.h"
 #include "client/terminal/terminal_text.h"
+#include "reproduce/lory/lory_experiment.h"
+#include "reproduce/order/order_experiment.h"
 #include "reproduce/reproduction.h"
+#include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
 
 namespace braid {
 namespace {
 
 struct ReproduceOptions {
-  std::vector<std::string> paths;
-  std::string output, text_field, domain_field, hosts;
+  std::vector<std::string> paths, arms;
+  std::string output, text_field, domain_field, hosts, paper = "lory", experiment;
   bool quick = false, full = false, dry_run = false;
   int num_seeds = 0, slots = 0;
   int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
 };
 
-ReproductionPlan PlanOf(const ReproduceOptions& options, std::span<const v1::HostSlots> hosts) {
-  ReproductionPlan plan = options.full ? FullPlan() : QuickPlan();
+// Returns the experiments on papers, the default first.
+std::vector<const Experiment*> Papers() { return {&LoryExperiment(), &SmoeDropoutExperiment()}; }
+
+// Returns the experiments on questions of the project itself.
+std::vector<const Experiment*> Questions() { return {&OrderExperiment()}; }
+
+std::vector<std::string> NamesOf(const std::vector<const Experiment*>& experiments) {
+  std::vector<std::string> names;
+  for (const Experiment* experiment : experiments) names.push_back(experiment->name);
+  return names;
+}
+
+const Experiment& ExperimentOf(const ReproduceOptions& options) {
+  const bool question = !options.experiment.empty();
+  const std::string& name = question ? options.experiment : options.paper;
+  const std::vector<const Experiment*> all = question ? Questions() : Papers();
+  return **std::ranges::find(all, name, &Experiment::name);
+}
+
+absl::StatusOr<ReproductionPlan> PlanOf(const ReproduceOptions& options,
+                                        std::span<const v1::HostSlots> hosts) {
+  const Experiment& experiment = ExperimentOf(options);
+  ReproductionPlan plan = options.full ? FullPlan(experiment) : QuickPlan(experiment);
+  if (!options.arms.empty()) {
+    ASSIGN_OR_RETURN(plan, WithArms(std::move(plan), options.arms));
+  }
   if (options.num_seeds > 0) plan = WithSeeds(std::move(plan), options.num_seeds);
   if (options.num_steps > 0) plan.num_steps = options.num_steps;
   return hosts.empty() ? plan : OnHosts(std::move(plan), hosts);
@@ -69,7 +96,10 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   };
   if (!session.embedded()) add("--server", session.options.server);
   words.insert(words.end(), options.paths.begin(), options.paths.end());
+  if (!options.experiment.empty()) add("--experiment", options.experiment);
+  if (options.paper != Papers().front()->name) add("--paper", options.paper);
   words.push_back(options.full ? "--full" : "--quick");
+  if (!options.arms.empty()) add("--arms", absl::StrJoin(options.arms, ","));
   if (options.num_seeds > 0) add("--seeds", absl::StrCat(options.num_seeds));
   if (options.num_steps > 0) add("--steps", absl::StrCat(options.num_steps));
   if (options.split_bytes != kReproductionDocumentBytes) {
@@ -111,7 +141,8 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
   if (!options.hosts.empty()) {
     ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
   }
-  ReproductionOptions experiment{.plan = PlanOf(options, hosts),
+  ASSIGN_OR_RETURN(ReproductionPlan plan, PlanOf(options, hosts));
+  ReproductionOptions experiment{.plan = std::move(plan),
                                  .source = SourceOf(options),
                                  .slots = NumSlots(options, SlotsOf(hosts)),
                                  .slots_of_hosts = SlotsOf(hosts),
@@ -127,16 +158,30 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
 }
 
 void AddPlan(CLI::App* command, ReproduceOptions* options) {
-  CLI::Option* quick = command->add_flag(
-      "--quick", options->quick,
-      "Train one seed with 1.2 M tokens per run (default): about 11 minutes on 2 cores");
+  CLI::Option* paper =
+      command->add_option("--paper", options->paper, "Paper whose claims are tested")
+          ->check(OneOf(NamesOf(Papers())))
+          ->capture_default_str();
+  command
+      ->add_option("--experiment", options->experiment,
+                   "Test this question of the project instead of a paper")
+      ->check(OneOf(NamesOf(Questions())))
+      ->excludes(paper);
+  CLI::Option* quick = command->add_flag("--quick", options->quick,
+                                         "Train one seed (default): about 11 minutes on 2 cores");
   command
       ->add_flag("--full", options->full,
-                 "Train three seeds with 4.1 M tokens per run: about 95 minutes on 2 cores")
+                 "Train three seeds, more arms or longer runs: about 95 minutes on 2 cores")
       ->excludes(quick);
+  command
+      ->add_option("--arms", options->arms,
+                   "Train only these arms; claims that need others are not measured")
+      ->delimiter(',');
   command->add_option("--seeds", options->num_seeds, "Number of seeds")
       ->check(IntegerBetween(1, 100));
-  command->add_option("--steps", options->num_steps, "Number of steps of 2,048 tokens per run")
+  command
+      ->add_option("--steps", options->num_steps,
+                   "Number of steps per run, with the smallest batch")
       ->check(IntegerBetween(10, 10'000'000));
   command
       ->add_option("--slots", options->slots,
@@ -178,13 +223,16 @@ void AddReproduceCommand(CommandLine& program) {
   AddCorpus(command, options.get());
   AddPlan(command, options.get());
   command->footer(
-      "Prepares the corpus in two orders, trains dense models and mixtures of experts with each\n"
-      "router, and tests ten claims of arXiv 2405.03133. docs/reproduction/protocol.md lists "
-      "the claims and\n"
-      "the rule for verdicts. Repeat the command to continue after an interruption.\n\n"
+      "Prepares the corpus, trains the arms of the experiment and judges its claims: lory, ten\n"
+      "claims of arXiv 2405.03133; smoe-dropout, nine claims of Sparse MoE as the New Dropout;\n"
+      "order, why similarity order lowers no loss. The protocols in\n"
+      "docs/reproduction list claims and the rule for verdicts. Repeat the command to continue\n"
+      "after an interruption.\n\n"
       "Examples:\n"
       "  braid reproduce\n"
       "  braid reproduce corpus/ --dry-run\n"
+      "  braid reproduce corpus/ --experiment order --full\n"
+      "  braid reproduce corpus/ --paper smoe-dropout --arms smoe-dropout,dense-dropout\n"
       "  braid --server head:7000 reproduce /data/corpus --full --hosts a:16,b:16\n"
       "  braid reproduce books.jsonl.zst code.jsonl --full --seeds 5");
   command->callback([&program, options] {

@@ -219,6 +219,11 @@ grpc::Status AnalysisServiceImpl::Import(grpc::ServerContext* context,
   resolved.set_source_dir(AbsolutePath(request->source_dir()));
   resolved.set_output_dir(AbsolutePath(request->output_dir()));
   resolved.set_tokenizer(AbsolutePath(request->tokenizer()));
+  if (!request->base().empty()) {
+    const absl::StatusOr<std::filesystem::path> base = DirectoryOf(request->base());
+    if (!base.ok()) return ToGrpc(base.status());
+    resolved.set_base(base->string());
+  }
   return ToGrpc(AskChild("import", resolved, 0, context, response));
 }
 

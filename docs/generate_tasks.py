@@ -46,36 +46,18 @@ def read_task(path):
     return parse([t for t in TOKEN.findall(text) if not t.startswith("#") and t not in ";,"])
 
 
-def code(text):
-    return "`" + text.replace("\n", "\\n").replace("|", "\\|") + "`"
-
-
-def choices(task):
-    if "free" in task:
-        return "written"
-    listed = task["choice"][0].get("choices")
-    return " / ".join(map(code, listed)) if listed else "in the record"
-
-
-def files(task):
-    folder = task.get("folder", task["name"])[0]
-    alternatives = [code(f"{folder}/{f['path'][0]}") + "".join(f" + {code(label)}" for label in f.get("labels", []))
-                    for f in task["examples"]]
-    return " or ".join(dict.fromkeys(alternatives))
-
-
 def citation(task):
     """Returns the paper of a task: the beginning of its source up to a semicolon or full stop."""
     return re.split(r";|\.(?= )(?<!al\.)", task["source"][0])[0].rstrip(".")
 
 
 def page_section(tasks):
-    lines = ["| task | source | files | choices | figures | shots |", "|---|---|---|---|---|---|"]
+    lines = ["| task | source | figures | shots |", "|---|---|---|---|"]
     for task in tasks:
+        name = task["name"][0]
         figures = ", ".join(figure.lower() for figure in task["figures"])
         shots = task.get("num_shots", ["0"])[0]
-        lines.append(f"| {task['name'][0]} | {citation(task)} | {files(task)} | {choices(task)} "
-                     f"| {figures} | {shots} |")
+        lines.append(f"| [{name}](../evaluation/tasks/{name}.textproto) | {citation(task)} | {figures} | {shots} |")
     return "\n".join(lines) + "\n"
 
 

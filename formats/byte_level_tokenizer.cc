@@ -31,15 +31,40 @@ std::string ReplaceInvalidBytes(std::string_view text) {
   return valid;
 }
 
-std::string NormalizeToNfc(std::string_view text) {
+const icu::Normalizer2& NormalizerOf(NormalForm form) {
   UErrorCode error = U_ZERO_ERROR;
-  const icu::Normalizer2* const nfc = icu::Normalizer2::getNFCInstance(error);
-  const icu::StringPiece input(text.data(), static_cast<int32_t>(text.size()));
-  std::string result;
-  if (U_SUCCESS(error) && nfc->isNormalizedUTF8(input, error)) return std::string(text);
-  icu::StringByteSink<std::string> sink(&result);
-  nfc->normalizeUTF8(0, input, sink, nullptr, error);
+  const icu::Normalizer2* normalizer = nullptr;
+  switch (form) {
+    case NormalForm::kNfc:
+      normalizer = icu::Normalizer2::getNFCInstance(error);
+      break;
+    case NormalForm::kNfd:
+      normalizer = icu::Normalizer2::getNFDInstance(error);
+      break;
+    case NormalForm::kNfkc:
+      normalizer = icu::Normalizer2::getNFKCInstance(error);
+      break;
+    case NormalForm::kNfkd:
+      normalizer = icu::Normalizer2::getNFKDInstance(error);
+      break;
+  }
   BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
+  return *normalizer;
+}
+
+std::string Normalized(const std::vector<NormalForm>& forms, std::string_view text) {
+  std::string result(text);
+  for (const NormalForm form : forms) {
+    UErrorCode error = U_ZERO_ERROR;
+    const icu::Normalizer2& normalizer = NormalizerOf(form);
+    const icu::StringPiece input(result.data(), static_cast<int32_t>(result.size()));
+    if (normalizer.isNormalizedUTF8(input, error)) continue;
+    std::string next;
+    icu::StringByteSink<std::string> sink(&next);
+    normalizer.normalizeUTF8(0, input, sink, nullptr, error);
+    BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
+    result = std::move(next);
+  }
   return result;
 }
 
@@ -137,16 +162,17 @@ ByteLevelTokenizer::ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed,
     : Tokenizer(ends),
       scanner_(std::move(parsed.scanner)),
       merges_(std::move(merges)),
-      nfc_(parsed.nfc),
+      normal_forms_(std::move(parsed.normal_forms)),
       pieces_(std::move(parsed.pieces)),
       bytes_(std::move(bytes)) {
   for (const AddedToken& token : parsed.added_tokens) {
     if (token.special) continue;
     Searched& searched = token.normalized ? after_normalization_ : before_normalization_;
-    std::string content = token.normalized && nfc_ ? NormalizeToNfc(token.content) : token.content;
+    std::string content =
+        token.normalized ? Normalized(normal_forms_, token.content) : token.content;
+    searched.any = searched.begins[static_cast<uint8_t>(content[0])] = true;
     searched.by_first_byte[static_cast<uint8_t>(content[0])].emplace_back(std::move(content),
                                                                           token.id);
-    searched.any = true;
   }
   for (Searched* searched : {&before_normalization_, &after_normalization_}) {
     for (auto& tokens : searched->by_first_byte) {
@@ -164,7 +190,12 @@ void ByteLevelTokenizer::CutAt(const Searched& searched, std::string_view text, 
                                TokenSink token) {
   size_t begin = 0;
   for (size_t i = 0; searched.any && i < text.size();) {
-    const auto& tokens = searched.by_first_byte[static_cast<uint8_t>(text[i])];
+    const auto first = static_cast<uint8_t>(text[i]);
+    if (!searched.begins[first]) {
+      ++i;
+      continue;
+    }
+    const auto& tokens = searched.by_first_byte[first];
     const auto found = std::ranges::find_if(
         tokens, [&](const auto& candidate) { return text.substr(i).starts_with(candidate.first); });
     if (found == tokens.end()) {
@@ -186,7 +217,7 @@ bool ByteLevelTokenizer::ForEachPiece(std::string_view text, PieceSink piece,
       before_normalization_, text,
       [&](std::string_view rest) {
         std::string normalized;
-        if (nfc_) rest = normalized = NormalizeToNfc(rest);
+        if (!normal_forms_.empty()) rest = normalized = Normalized(normal_forms_, rest);
         CutAt(
             after_normalization_, rest, [&](std::string_view part) { scanner_.Split(part, piece); },
             token);

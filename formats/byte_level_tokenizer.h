@@ -38,6 +38,7 @@ class ByteLevelTokenizer : public Tokenizer {
   // Tokens that are searched in text, the longest of those that begin with a byte first.
   struct Searched {
     std::array<std::vector<std::pair<std::string, int32_t>>, 256> by_first_byte;
+    std::array<bool, 256> begins{};  // whether a token begins with the byte
     bool any = false;
   };
   using PieceSink = absl::FunctionRef<void(std::string_view)>;
@@ -50,7 +51,7 @@ class ByteLevelTokenizer : public Tokenizer {
 
   PieceScanner scanner_;
   BytePairMerges merges_;
-  bool nfc_;
+  std::vector<NormalForm> normal_forms_;
   std::vector<std::string> pieces_;  // as in the file
   std::vector<std::string> bytes_;   // by id; empty for special tokens
   // Pieces that are one token each, if the vocabulary takes precedence over the merges.

@@ -1,10 +1,15 @@
 #include "formats/byte_pair_merges.h"
 
+#include <algorithm>
+#include <bit>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace braid {
 namespace {
+
+constexpr size_t kShortBytes = 48;
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
@@ -30,16 +35,93 @@ struct MergeCandidate {
 
 }  // namespace
 
-void BytePairMerges::Add(int32_t left, int32_t right, int32_t merged) {
-  merges_.emplace(PairKey(left, right), Merge{static_cast<uint32_t>(merges_.size()), merged});
+BytePairMerges::BytePairMerges(const std::array<int32_t, 256>& bytes)
+    : bytes_(bytes), of_bytes_(256 * 256) {
+  for (size_t byte = 0; byte < bytes.size(); ++byte) {
+    byte_of_id_.emplace(bytes[byte], static_cast<uint8_t>(byte));
+  }
+  Grow();
 }
 
-const BytePairMerges::Merge* BytePairMerges::Find(int32_t left, int32_t right) const {
-  const auto found = merges_.find(PairKey(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
+inline size_t BytePairMerges::FirstPlace(uint64_t pair) const {
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
+  return (pair * kMultiplier) >> shift_;
+}
+
+// Returns the place of a pair at or after `place`, or the free one where it would be.
+size_t BytePairMerges::PlaceFrom(size_t place, uint64_t pair) const {
+  while (places_[place].merge.rank != kNoRank && places_[place].pair != pair) {
+    place = (place + 1) & (places_.size() - 1);
+  }
+  return place;
+}
+
+void BytePairMerges::Grow() {
+  const std::vector<Place> before = std::move(places_);
+  places_.assign(std::max<size_t>(1024, 2 * before.size()), {});
+  shift_ = 64 - std::countr_zero(places_.size());
+  for (const Place& place : before) {
+    if (place.merge.rank != kNoRank) places_[PlaceFrom(FirstPlace(place.pair), place.pair)] = place;
+  }
+}
+
+void BytePairMerges::Add(int32_t left, int32_t right, int32_t merged) {
+  const uint64_t pair = PairKey(left, right);
+  Place& place = places_[PlaceFrom(FirstPlace(pair), pair)];
+  if (place.merge.rank != kNoRank) return;
+  place = {pair, {num_merges_++, merged}};
+  const auto a = byte_of_id_.find(left), b = byte_of_id_.find(right);
+  if (a != byte_of_id_.end() && b != byte_of_id_.end()) {
+    of_bytes_[size_t{a->second} << 8 | b->second] = place.merge;
+  }
+  if (2 * size_t{num_merges_} >= places_.size()) Grow();
+}
+
+inline BytePairMerges::Merge BytePairMerges::Find(int32_t left, int32_t right) const {
+  const uint64_t pair = PairKey(left, right);
+  const size_t first = FirstPlace(pair);
+  const Place& place = places_[first];
+  if (place.merge.rank == kNoRank || place.pair == pair) return place.merge;
+  return places_[PlaceFrom(first, pair)].merge;
 }
 
 void BytePairMerges::Encode(std::string_view piece, std::vector<int32_t>* ids) const {
+  piece.size() <= kShortBytes ? EncodeShort(piece, ids) : EncodeLong(piece, ids);
+}
+
+// Searches all pairs for the lowest rank at every step, which for a word is faster than a queue.
+void BytePairMerges::EncodeShort(std::string_view piece, std::vector<int32_t>* ids) const {
+  std::array<int32_t, kShortBytes> symbols;
+  std::array<uint32_t, kShortBytes> ranks;  // rank of the merge with the next symbol
+  std::array<int32_t, kShortBytes> merged;
+  size_t size = piece.size();
+  const auto consider = [&](size_t i, const Merge& merge) {
+    ranks[i] = merge.rank;
+    merged[i] = merge.id;
+  };
+  for (size_t i = 0; i < size; ++i) {
+    const auto byte = static_cast<uint8_t>(piece[i]);
+    symbols[i] = bytes_[byte];
+    if (i > 0) consider(i - 1, of_bytes_[size_t{static_cast<uint8_t>(piece[i - 1])} << 8 | byte]);
+  }
+  while (size > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < size; ++i) best = ranks[i] < ranks[best] ? i : best;
+    if (ranks[best] == kNoRank) break;
+    symbols[best] = merged[best];
+    --size;
+    for (size_t i = best + 1; i < size; ++i) {
+      symbols[i] = symbols[i + 1];
+      ranks[i] = ranks[i + 1];
+      merged[i] = merged[i + 1];
+    }
+    if (best > 0) consider(best - 1, Find(symbols[best - 1], symbols[best]));
+    if (best + 1 < size) consider(best, Find(symbols[best], symbols[best + 1]));
+  }
+  ids->insert(ids->end(), symbols.begin(), symbols.begin() + static_cast<int64_t>(size));
+}
+
+void BytePairMerges::EncodeLong(std::string_view piece, std::vector<int32_t>* ids) const {
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
   const auto size = static_cast<int32_t>(piece.size());
@@ -52,8 +134,8 @@ void BytePairMerges::Encode(std::string_view piece, std::vector<int32_t>* ids) c
   std::priority_queue<MergeCandidate> queue;
   const auto consider = [&](int32_t i) {
     if (i < 0 || at(i).next < 0) return;
-    const Merge* const merge = Find(at(i).id, at(at(i).next).id);
-    if (merge != nullptr) queue.push({merge->rank, i, merge->id});
+    const Merge merge = Find(at(i).id, at(at(i).next).id);
+    if (merge.rank != kNoRank) queue.push({merge.rank, i, merge.id});
   };
   for (int32_t i = 0; i + 1 < size; ++i) consider(i);
   while (!queue.empty()) {
@@ -62,9 +144,8 @@ void BytePairMerges::Encode(std::string_view piece, std::vector<int32_t>* ids) c
     Symbol& left = at(best.position);
     if (left.merged_away || left.next < 0) continue;
     Symbol& right = at(left.next);
-    const Merge* const merge = Find(left.id, right.id);
     // An earlier merge may have changed the pair.
-    if (merge == nullptr || merge->rank != best.rank) continue;
+    if (Find(left.id, right.id).rank != best.rank) continue;
     left.id = best.id;
     left.next = right.next;
     right.merged_away = true;

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "formats/manifest.h"
+#include "formats/supervised_spans.h"
 
 namespace braid {
 namespace {
@@ -65,6 +66,12 @@ class DatasetFields {
     const nlohmann::json* const value = Find(field);
     if (value != nullptr && value->is_number_unsigned()) return value->get<uint64_t>();
     return Fail(field, value, "an integer of at least 0 and less than 2^64"), 0;
+  }
+
+  bool Flag(const char* field) {
+    const nlohmann::json* const value = Find(field);
+    if (value != nullptr && value->is_boolean()) return value->get<bool>();
+    return Fail(field, value, "true or false"), false;
   }
 
   std::string Text(const char* field) {
@@ -147,6 +154,8 @@ absl::Status CheckDatasetInfo(const std::filesystem::path& path, const DatasetIn
   RETURN_IF_ERROR(check("num_documents", info.num_documents, 0, kInt64Max));
   RETURN_IF_ERROR(check("num_heldout_documents", info.num_heldout_documents, 0, kInt64Max));
   RETURN_IF_ERROR(check("domain_clusters", info.domain_clusters, 0, kInt32Max));
+  RETURN_IF_ERROR(check("num_examples", info.num_examples, info.supervised ? 1 : 0,
+                        info.supervised ? kInt64Max : 0));
   return CheckDatasetDomains(path, info.domains);
 }
 
@@ -154,7 +163,7 @@ absl::StatusOr<DatasetInfo> ParseDatasetInfo(const nlohmann::json& object,
                                              const std::filesystem::path& path) {
   DatasetFields fields(object, path);
   if (fields.Has("version")) {
-    fields.Integer("version", kDatasetInfoVersion, kDatasetInfoVersion);
+    fields.Integer("version", 1, kDatasetInfoVersion);
     RETURN_IF_ERROR(fields.status());
   }
   DatasetInfo info;
@@ -171,6 +180,10 @@ absl::StatusOr<DatasetInfo> ParseDatasetInfo(const nlohmann::json& object,
   }
   if (fields.Has("begin_with_bos")) {
     info.begin_with_bos = fields.Integer("begin_with_bos", 0, 1) == 1;
+  }
+  if (fields.Has("supervised")) info.supervised = fields.Flag("supervised");
+  if (fields.Has("num_examples")) {
+    info.num_examples = fields.Integer("num_examples", 0, kInt64Max);
   }
   info.order = fields.Text("order");
   info.name = fields.Text("name");
@@ -204,6 +217,11 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
   };
   // Datasets without BOS keep the bytes that earlier versions wrote.
   if (info.begin_with_bos) object["begin_with_bos"] = 1;
+  if (info.supervised) {
+    object["version"] = kDatasetInfoVersion;
+    object["supervised"] = true;
+    object["num_examples"] = info.num_examples;
+  }
   ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   RETURN_IF_ERROR(
       file->Append(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
@@ -242,6 +260,10 @@ absl::Status VerifyDataset(const std::filesystem::path& dataset_dir) {
     if (manifest->Find(name) != nullptr) continue;
     return absl::DataLossError(absl::StrCat(manifest_path, ": got no entry for ", name,
                                             ", expected the manifest of a packed dataset"));
+  }
+  if (info.supervised && manifest->Find(kSpansName) == nullptr) {
+    return absl::DataLossError(absl::StrCat(manifest_path, ": got no entry for ", kSpansName,
+                                            ", expected the manifest of a supervised dataset"));
   }
   if (manifest->kind == kPackedDatasetKind && manifest->key == info.key) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(manifest_path, ": got ", manifest->kind, " ",

@@ -23,14 +23,16 @@ namespace braid {
 
 inline constexpr char kDatasetInfoName[] = "dataset.json";
 
-// The version of dataset.json that this code writes and reads. Version 1 is written without a
-// `version` key; any later version has to write one, so that this reader refuses it.
-inline constexpr int64_t kDatasetInfoVersion = 1;
+// The newest version of dataset.json that this code reads. Version 1 is written without a `version`
+// key. Supervised datasets are version 2, so that a reader that would ignore their spans, and train
+// on prompts and padding, refuses them.
+inline constexpr int64_t kDatasetInfoVersion = 2;
 
 // The content of dataset.json. Requires, for writing, and guarantees, after reading:
 //  - the ranges given below; eos_id < vocab_size;
 //  - num_instances is num_tokens / (sequence_length + 1), rounded up: all instances but one hold
 //    sequence_length + 1 tokens, and none is empty;
+//  - a supervised dataset has at least one example, any other none;
 //  - domains are distinct names of files: not empty, without '/', neither "." nor "..".
 struct DatasetInfo {
   std::string name;                   // the name of the corpus; may be empty
@@ -47,6 +49,8 @@ struct DatasetInfo {
   int32_t domain_clusters = 0;  // domains found by k-means clustering; 0: as the records name them
   uint64_t seed = 0;            // for every random choice
   bool begin_with_bos = false;  // every document begins with the tokenizer's BOS token
+  bool supervised = false;      // spans.npy has the targets (formats/supervised_spans.h)
+  int64_t num_examples = 0;     // examples of a supervised dataset; 0 without `supervised`
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
@@ -57,11 +61,11 @@ struct DatasetInfo {
 absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& dataset_dir,
                                              const DatasetInfo& info);
 
-// Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters` and
-// `begin_with_bos`, which early datasets lack, have defaults; every other field is required.
-// Errors: NOT_FOUND when `dataset_dir` has no dataset.json; DATA_LOSS when the file is not a JSON
-// object; INVALID_ARGUMENT, which names the file, the field, what it got and what it expected;
-// those of ReadFile.
+// Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters`,
+// `begin_with_bos`, `supervised` and `num_examples`, which some datasets lack, have defaults; every
+// other field is required. Errors: NOT_FOUND when `dataset_dir` has no dataset.json; DATA_LOSS when
+// the file is not a JSON object; INVALID_ARGUMENT, which names the file, the field, what it got and
+// what it expected; those of ReadFile.
 absl::StatusOr<DatasetInfo> ReadDatasetInfo(const std::filesystem::path& dataset_dir);
 
 // Reads every file of a packed dataset once and compares it with the manifest: lengths, CRC32Cs,

@@ -61,9 +61,14 @@ class CharacterScan {
 
   ScannedCharacter At(size_t i) const {
     if (i >= text_.size()) return {};
+    const auto lead = static_cast<uint8_t>(text_[i]);
+    return lead < 0x80 ? ScannedCharacter{table_[lead], 1} : AtWide(i);
+  }
+
+  // At() for a character beyond ASCII, apart so that the common case is inlined.
+  [[gnu::noinline]] ScannedCharacter AtWide(size_t i) const {
     const auto byte = [&](size_t k) { return static_cast<uint8_t>(text_[i + k]); };
     const uint32_t lead = byte(0);
-    if (lead < 0x80) return {table_[lead], 1};
     if (lead < 0xE0) return {table_[(lead & 0x1F) << 6 | (byte(1) & 0x3F)], 2};
     if (lead < 0xF0) {
       return {table_[(lead & 0x0F) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3F)], 3};

@@ -122,16 +122,35 @@ absl::Status ParsePreTokenizer(const Json& root, const std::string& file, Tokeni
   return Unsupported(absl::StrCat(file, ": pre_tokenizer"), "no ByteLevel", "one");
 }
 
+absl::Status AddNormalizer(const Json& normalizer, const std::string& where,
+                           std::vector<NormalForm>* forms) {
+  static constexpr std::array<std::pair<std::string_view, NormalForm>, 4> kForms = {
+      {{"NFC", NormalForm::kNfc},
+       {"NFD", NormalForm::kNfd},
+       {"NFKC", NormalForm::kNfkc},
+       {"NFKD", NormalForm::kNfkd}}};
+  const std::string type = TypeOf(normalizer);
+  if (type == "Sequence") {
+    const Json& parts = FieldOf(normalizer, "normalizers");
+    if (!parts.is_array() || parts.size() > 16) return Malformed(where, "a list of normalizers");
+    for (size_t i = 0; i < parts.size(); ++i) {
+      RETURN_IF_ERROR(AddNormalizer(parts[i], absl::StrCat(where, ".normalizers[", i, "]"), forms));
+    }
+    return absl::OkStatus();
+  }
+  for (const auto& [name, form] : kForms) {
+    if (type != name) continue;
+    forms->push_back(form);
+    return absl::OkStatus();
+  }
+  return Unsupported(where, type.empty() ? normalizer.dump() : type,
+                     "none, NFC, NFD, NFKC, NFKD or a Sequence of them");
+}
+
 absl::Status ParseNormalizer(const Json& root, const std::string& file, TokenizerJson* result) {
   const Json& normalizer = FieldOf(root, "normalizer");
-  const std::string type = TypeOf(normalizer);
-  result->nfc = type == "NFC";
-  const Json& parts = FieldOf(normalizer, "normalizers");
-  const bool empty =
-      normalizer.is_null() || (type == "Sequence" && parts.is_array() && parts.empty());
-  if (result->nfc || empty) return absl::OkStatus();
-  return Unsupported(absl::StrCat(file, ": normalizer"), type.empty() ? normalizer.dump() : type,
-                     "none or NFC");
+  if (normalizer.is_null()) return absl::OkStatus();
+  return AddNormalizer(normalizer, absl::StrCat(file, ": normalizer"), &result->normal_forms);
 }
 
 // Stores a piece under its id, which must be free or have the same piece.

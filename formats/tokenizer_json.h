@@ -20,6 +20,8 @@
 
 namespace braid {
 
+enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
+
 // A token that is cut out of the text before it is split into pieces.
 struct AddedToken {
   int32_t id = 0;
@@ -33,8 +35,8 @@ struct TokenizerJson {
   // content of an added token. Empty for an id that no token has.
   std::vector<std::string> pieces;
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
-  bool ignore_merges = false;  // a piece of text that is a token is not split
-  bool nfc = false;            // text is normalized to NFC
+  bool ignore_merges = false;            // a piece of text that is a token is not split
+  std::vector<NormalForm> normal_forms;  // to which text is normalized, one after the other
   PieceScanner scanner;
   std::vector<AddedToken> added_tokens;
   std::optional<std::string> eos;  // content of the end-of-sequence token

@@ -161,6 +161,12 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(const fs::path& directory) {
   return weights;
 }
 
+absl::StatusOr<WeightFiles> WeightFiles::OpenOne(const fs::path& file) {
+  WeightFiles weights;
+  RETURN_IF_ERROR(weights.OpenFile(file));
+  return weights;
+}
+
 absl::Status WeightFiles::OpenFile(const fs::path& path) {
   ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(path));
   for (const TensorInfo& tensor : file.tensors()) {

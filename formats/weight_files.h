@@ -30,6 +30,9 @@ class WeightFiles {
   // or disagrees with them (a tensor missing, or in two files); DATA_LOSS for a damaged file.
   static absl::StatusOr<WeightFiles> Open(const std::filesystem::path& directory);
 
+  // Opens one file of any name. DATA_LOSS for a damaged file.
+  static absl::StatusOr<WeightFiles> OpenOne(const std::filesystem::path& file);
+
   // Returns the names of all tensors, sorted.
   std::vector<std::string> names() const;
   // Returns the tensor with that name; nullptr if there is none.

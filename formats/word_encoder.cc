@@ -65,6 +65,7 @@ void WordEncoder::EncodeWord(std::string_view word, std::vector<int32_t>* ids) {
 
 bool WordEncoder::Recall(const Memory& memory, std::string_view word,
                          std::vector<int32_t>* ids) const {
+  if (memory.words.empty()) return false;
   const auto found = memory.words.find(absl::string_view(word.data(), word.size()));
   if (found == memory.words.end()) return false;
   const int32_t* tokens = memory.tokens.data() + found->second.begin;

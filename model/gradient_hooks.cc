@@ -28,18 +28,29 @@ class ReadyHook final : public torch::autograd::FunctionPostHook {
 }  // namespace
 
 GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor& gradients) {
-  Watch(weights.embedding, gradients);
+  const auto watch = [&](const at::Tensor& leaf) {
+    if (leaf.defined() && leaf.requires_grad()) Watch(leaf, gradients);
+  };
+  watch(weights.embedding);
   for (const LayerWeights& layer : weights.layers) {
     for (const at::Tensor& leaf :
          {layer.attention_norm, layer.qkv, layer.qkv_bias, layer.query_norm, layer.key_norm,
           layer.attention_output, layer.ffn_norm, layer.ffn.router, layer.ffn.gate_up,
           layer.ffn.down, layer.ffn.router_projection, layer.ffn.router_scale,
           layer.ffn.dropout_logit}) {
-      if (leaf.defined() && leaf.requires_grad()) Watch(leaf, gradients);
+      watch(leaf);
+    }
+    const LayerAdapters& adapters = layer.adapters;
+    for (const Adapters* of :
+         {&adapters.qkv, &adapters.attention_output, &adapters.gate_up, &adapters.down}) {
+      for (const Adapter& part : of->parts) {
+        watch(part.a);
+        watch(part.b);
+      }
     }
   }
-  Watch(weights.final_norm, gradients);
-  if (!weights.head.is_same(weights.embedding)) Watch(weights.head, gradients);
+  watch(weights.final_norm);
+  if (!weights.head.is_same(weights.embedding)) watch(weights.head);
 }
 
 void GradientHooks::Watch(const at::Tensor& leaf, const at::Tensor& gradients) {

@@ -14,9 +14,9 @@
 
 namespace braid {
 
-// Hooks on the gradient accumulators of all weights. Autograd adds to the gradient of a leaf once
-// per backward pass, however often the leaf is used, and runs the hook after that, in the thread
-// that called backward() (on CPU). A leaf that the pass does not reach triggers no call.
+// Hooks on the gradient accumulators of all trained weights. Autograd adds to the gradient of a
+// leaf once per backward pass, however often the leaf is used, and runs the hook after that, in the
+// thread that called backward() (on CPU). A leaf that the pass does not reach triggers no call.
 class GradientHooks {
  public:
   // Requires that the gradients of all leaves are views of the flat array `gradients`.

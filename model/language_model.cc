@@ -10,9 +10,9 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "model/cached_decoder.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/initial_weights.h"
 #include "model/config/model_config.h"
-#include "model/config/parameter_layout.h"
 #include "model/gradient_hooks.h"
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/scratch.h"
@@ -66,6 +66,13 @@ void SumLosses(std::span<const float> losses, std::span<const int32_t> targets, 
   }
 }
 
+// Returns the positions [B, L] of BatchIdentity.first_visible; undefined without any.
+at::Tensor VisibleTensor(std::span<const int32_t> first_visible, int64_t batch_size) {
+  if (first_visible.empty()) return {};
+  return at::tensor(at::ArrayRef<int32_t>(first_visible.data(), first_visible.size()), at::kInt)
+      .view({batch_size, -1});
+}
+
 absl::Status CheckIds(const char* name, std::span<const int32_t> ids, int32_t low, int32_t high) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < low || ids[i] > high) {
@@ -80,24 +87,33 @@ absl::Status CheckIds(const char* name, std::span<const int32_t> ids, int32_t lo
 
 class LanguageModel::Impl {
  public:
-  Impl(const v1::ModelConfig& config, uint64_t seed) : config_(config) {
-    const std::vector<ParameterSpec> layout = ParameterLayout(config_);
-    const int64_t size = layout.back().offset + layout.back().size;
+  Impl(const v1::ModelConfig& config, uint64_t seed, const v1::Finetuning& finetuning)
+      : config_(config), finetuning_(finetuning) {
+    const std::vector<ParameterSpec> layout = FinetunedLayout(config_, finetuning_);
+    int64_t size = 0, trained_size = 0;
+    for (const ParameterSpec& spec : layout) {
+      size += spec.size;
+      if (spec.gradient_offset >= 0) trained_size += spec.size;
+    }
     values_ = LongLivedArray(size);
-    gradients_ = LongLivedArray(size).zero_();
+    gradients_ = LongLivedArray(trained_size).zero_();
     for (const ParameterSpec& spec : layout) {
       const std::span<float> value = values().subspan(spec.offset, spec.size);
-      parameters_.push_back({spec.name, spec.shape, value,
-                             gradients().subspan(spec.offset, spec.size), spec.shape.size() > 1,
-                             spec.trained});
+      std::span<float> gradient;
+      if (spec.gradient_offset >= 0) {
+        gradient = gradients().subspan(spec.gradient_offset, spec.size);
+      }
+      parameters_.push_back(
+          {spec.name, spec.shape, value, gradient, spec.shape.size() > 1, spec.trained});
       FillInitialValues(spec, seed, value);
     }
-    weights_ = BindWeights(config_, values_, gradients_);
+    weights_ = BindWeights(config_, finetuning_, values_, gradients_);
     hooks_ = std::make_unique<GradientHooks>(weights_, gradients_);
     tables_ = TablesFor(config_, values_.options());
   }
 
   const v1::ModelConfig& config() const { return config_; }
+  const v1::Finetuning& finetuning() const { return finetuning_; }
   std::span<Parameter> parameters() { return parameters_; }
   std::span<float> values() { return Span(values_); }
   std::span<float> gradients() { return Span(gradients_); }
@@ -126,6 +142,25 @@ class LanguageModel::Impl {
     return CheckIds("targets", targets, -1, config_.vocab_size() - 1);
   }
 
+  absl::Status CheckVisible(std::span<const int32_t> first_visible, size_t num_tokens,
+                            int64_t batch_size) const {
+    if (first_visible.empty()) return absl::OkStatus();
+    if (first_visible.size() != num_tokens) {
+      return absl::InvalidArgumentError(absl::StrCat("first_visible: got ", first_visible.size(),
+                                                     ", expected as many as inputs, ", num_tokens));
+    }
+    const auto length = static_cast<int64_t>(num_tokens) / batch_size;
+    for (size_t i = 0; i < num_tokens; ++i) {
+      const int64_t position = static_cast<int64_t>(i) % length;
+      const int32_t least = position == 0 ? 0 : first_visible[i - 1];
+      if (first_visible[i] >= least && first_visible[i] <= position) continue;
+      return absl::InvalidArgumentError(absl::StrCat("first_visible[", i, "]: got ",
+                                                     first_visible[i], ", expected ", least, " to ",
+                                                     position));
+    }
+    return absl::OkStatus();
+  }
+
   // A router with random numbers may be undefined outside training.
   absl::Status CheckInference() const {
     if (config_.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
@@ -139,8 +174,10 @@ class LanguageModel::Impl {
 
   void SetGatePenalty(double coefficient) { gate_penalty_ = coefficient; }
 
-  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode) const {
-    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode);
+  HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode,
+                   std::span<const int32_t> first_visible = {}) const {
+    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode, {},
+                          VisibleTensor(first_visible, batch_size));
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -155,6 +192,8 @@ class LanguageModel::Impl {
     const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
     const int64_t passes = config_.consistency_loss() > 0 ? 2 : 1;
     const at::Tensor tokens = TokenTensor(inputs, batch_size).repeat({passes, 1});
+    at::Tensor visible = VisibleTensor(identity.first_visible, batch_size);
+    if (visible.defined()) visible = visible.repeat({passes, 1});
     const HiddenStates states =
         RunTransformer(config_, weights_, tables_, tokens, MergeMode::kTraining,
                        {.layer = 0,
@@ -163,7 +202,8 @@ class LanguageModel::Impl {
                         .instances = identity.instances,
                         .passes = passes,
                         .tokens = {},
-                        .counted = counted.repeat({passes, 1})});
+                        .counted = counted.repeat({passes, 1})},
+                       visible);
     TrainResult result;
     const Loss loss = LossOf(states, TokenTensor(targets, 1)[0], gradient_scale, &result);
     at::Tensor total = loss.total;
@@ -179,8 +219,9 @@ class LanguageModel::Impl {
   }
 
   ForwardResult Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                         int64_t batch_size, MergeMode mode, bool want_routing) const {
-    const HiddenStates states = Run(inputs, batch_size, mode);
+                         int64_t batch_size, MergeMode mode, bool want_routing,
+                         std::span<const int32_t> first_visible) const {
+    const HiddenStates states = Run(inputs, batch_size, mode, first_visible);
     const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0]);
     ForwardResult result{ToVector<float>(losses), {}};
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
@@ -193,6 +234,7 @@ class LanguageModel::Impl {
   }
 
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts) const {
+    BRAID_CHECK(!finetuning_.has_lora()) << "decoding needs merged adapters";
     v1::ModelConfig config = config_;
     if (active_experts > 0) {
       config.mutable_routing()->mutable_token()->set_active_experts(active_experts);
@@ -248,8 +290,9 @@ class LanguageModel::Impl {
     return {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())};
   }
 
-  v1::ModelConfig config_;         // only active_experts changes
-  at::Tensor values_, gradients_;  // [number of parameters]
+  v1::ModelConfig config_;  // only active_experts changes
+  const v1::Finetuning finetuning_;
+  at::Tensor values_, gradients_;  // [number of parameters], [those that have a gradient]
   std::vector<Parameter> parameters_;
   TransformerWeights weights_;
   std::unique_ptr<GradientHooks> hooks_;
@@ -261,17 +304,19 @@ LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 LanguageModel::~LanguageModel() = default;
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LanguageModel::Create(
-    const v1::ModelConfig& resolved, uint64_t seed) {
+    const v1::ModelConfig& resolved, uint64_t seed, const v1::Finetuning& finetuning) {
   return CatchTensorErrors<std::unique_ptr<LanguageModel>>([&] {
     return std::unique_ptr<LanguageModel>(
-        new LanguageModel(std::make_unique<Impl>(resolved, seed)));
+        new LanguageModel(std::make_unique<Impl>(resolved, seed, finetuning)));
   });
 }
 
 const v1::ModelConfig& LanguageModel::config() const { return impl_->config(); }
+const v1::Finetuning& LanguageModel::finetuning() const { return impl_->finetuning(); }
 std::span<Parameter> LanguageModel::parameters() { return impl_->parameters(); }
 std::span<float> LanguageModel::values() { return impl_->values(); }
 std::span<float> LanguageModel::gradients() { return impl_->gradients(); }
+std::span<float> LanguageModel::trained_values() { return values().last(gradients().size()); }
 
 absl::Status LanguageModel::SetActiveExperts(int active) {
   // In training every gate is defined for any number of experts.
@@ -289,6 +334,7 @@ absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
     double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready,
     const BatchIdentity& identity) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+  RETURN_IF_ERROR(impl_->CheckVisible(identity.first_visible, inputs.size(), batch_size));
   return CatchTensorErrors<TrainResult>([&] {
     return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,
                                   gradients_ready, identity);
@@ -298,11 +344,14 @@ absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
 absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> inputs,
                                                       std::span<const int32_t> targets,
                                                       int64_t batch_size, MergeMode mode,
-                                                      bool want_routing) {
+                                                      bool want_routing,
+                                                      std::span<const int32_t> first_visible) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+  RETURN_IF_ERROR(impl_->CheckVisible(first_visible, inputs.size(), batch_size));
   RETURN_IF_ERROR(impl_->CheckInference());
-  return WithoutGradients<ForwardResult>(
-      [&] { return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing); });
+  return WithoutGradients<ForwardResult>([&] {
+    return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible);
+  });
 }
 
 absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t> inputs,

@@ -35,7 +35,7 @@ struct Parameter {
   // Hugging Face LLaMA name; docs/model.md lists the names of expert and router tensors.
   std::string name;
   std::vector<int64_t> shape;
-  // Row-major, product(shape) elements.
+  // Row-major, product(shape) elements. A parameter that a Finetuning leaves out has no gradient.
   std::span<float> value;
   std::span<float> gradient;
   // True if weight decay applies: for tensors of two or more dimensions.
@@ -84,13 +84,17 @@ struct TrainResult {
   std::vector<LayerRoutingWeights> routing;
 };
 
-// Identifies the sequences of a training batch. Routers with random numbers draw them as a pure
-// function of it, so that they do not depend on how a global batch is distributed.
+// Identifies the sequences of a training batch. Routers and dropout with random numbers draw them
+// as a pure function of it, so that they do not depend on how a global batch is distributed.
 struct BatchIdentity {
   uint64_t seed = 0;
   int64_t step = 0;
   // One per sequence; when empty, sequences are numbered from 0.
   std::span<const int64_t> instances = {};
+  // [B, L]: the first position that attention sees from each position, of examples that are packed
+  // into sequences. Never falls within a sequence. When empty, what the model's attention mask
+  // says.
+  std::span<const int32_t> first_visible = {};
 };
 
 // A callback that receives a range of gradients() that is complete. Called in the thread that
@@ -102,21 +106,25 @@ class LanguageModel {
   // Creates a model with seeded initial weights. They are a pure function of seed, parameter name
   // and shape, so models of one seed that differ only in routing agree on the parameters that both
   // have. `resolved` comes from ResolveModelConfig. ResourceExhausted when the buffers do not fit
-  // into memory.
-  static absl::StatusOr<std::unique_ptr<LanguageModel>> Create(const v1::ModelConfig& resolved,
-                                                               uint64_t seed);
+  // into memory. `finetuning`, from ResolveFinetuning, says which parameters are trained and adds
+  // adapters, with which the model computes what MergeAdapters makes of it.
+  static absl::StatusOr<std::unique_ptr<LanguageModel>> Create(
+      const v1::ModelConfig& resolved, uint64_t seed, const v1::Finetuning& finetuning = {});
   ~LanguageModel();
   LanguageModel(const LanguageModel&) = delete;
   LanguageModel& operator=(const LanguageModel&) = delete;
 
   const v1::ModelConfig& config() const;
+  const v1::Finetuning& finetuning() const;
 
-  // Parameters in a fixed order; together they cover values() and gradients() without gaps. All
-  // views stay valid for the lifetime of the model, and values may be changed in place between
-  // calls.
+  // Parameters in a fixed order, adapters last; together they cover values() and gradients()
+  // without gaps. All views stay valid for the lifetime of the model, and values may be changed in
+  // place between calls.
   std::span<Parameter> parameters();
   std::span<float> values();
   std::span<float> gradients();
+  // The last part of values(): the parameters that have a gradient, in the order of gradients().
+  std::span<float> trained_values();
 
   // Sets the number of experts that each token uses from now on. InvalidArgument unless the router
   // is TOKEN_CHOICE and 1 <= active <= num_experts.
@@ -142,10 +150,12 @@ class LanguageModel {
 
   // Returns losses without computing gradients. kSegment routes as in training, except that expert
   // choice routes causally; kPrompt routes each whole sequence on the mean of its first segment
-  // (see MergeMode). Errors as ForwardBackward, and those of CheckActiveExperts.
+  // (see MergeMode). `first_visible` as in BatchIdentity. Errors as ForwardBackward, and those of
+  // CheckActiveExperts.
   absl::StatusOr<ForwardResult> Evaluate(std::span<const int32_t> inputs,
                                          std::span<const int32_t> targets, int64_t batch_size,
-                                         MergeMode mode, bool want_routing);
+                                         MergeMode mode, bool want_routing,
+                                         std::span<const int32_t> first_visible = {});
 
   // Returns the logits [B, L, V], routed as kSegment.
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> inputs, int64_t batch_size);
@@ -153,7 +163,7 @@ class LanguageModel {
   // Returns a decoder for one sequence. It reads this model's weights: the model must outlive it,
   // and its weights must not change while the decoder is in use. Tokens use `active_experts`
   // experts, or as many as in this model when it is 0; Prefill returns the error of
-  // CheckActiveExperts.
+  // CheckActiveExperts. Requires a model without adapters (see MergeAdapters).
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts = 0);
 
   // Equivalent to decoders[i]->Step(tokens[i]) for all i; returns [n][V]. Weights that the

@@ -2,13 +2,15 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
 #include "base/check.h"
+#include "base/splitmix.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
-#include "model/config/parameter_layout.h"
 #include "model/config/rotary_frequencies.h"
 #include "model/document_mask.h"
 #include "model/kernels/dense_ffn.h"
@@ -18,39 +20,37 @@
 namespace braid {
 namespace {
 
-// Looks up parameters in the flat array by name.
+// Looks up parameters in the flat arrays by name.
 class Binder {
  public:
-  Binder(const v1::ModelConfig& config, const at::Tensor& values, const at::Tensor& gradients)
+  Binder(std::vector<ParameterSpec> layout, const at::Tensor& values, const at::Tensor& gradients)
       : values_(values), gradients_(gradients) {
-    for (const ParameterSpec& spec : ParameterLayout(config)) {
-      offsets_[spec.name] = spec.offset;
-      if (!spec.trained) constants_.insert(spec.name);
-    }
+    for (ParameterSpec& spec : layout) specs_.insert({spec.name, std::move(spec)});
   }
 
   // Returns the leaf that starts at parameter `name`. Its shape may cover the parameters that
   // follow, as for q, k and v.
   at::Tensor Bind(const std::string& name, at::IntArrayRef shape) const {
-    const auto found = offsets_.find(name);
-    BRAID_CHECK(found != offsets_.end()) << name;
-    const auto view = [&](const at::Tensor& flat) {
-      return flat.narrow(0, found->second, c10::multiply_integers(shape)).view(shape).detach();
+    const auto found = specs_.find(name);
+    BRAID_CHECK(found != specs_.end()) << name;
+    const auto view = [&](const at::Tensor& flat, int64_t offset) {
+      return flat.narrow(0, offset, c10::multiply_integers(shape)).view(shape).detach();
     };
-    at::Tensor leaf = view(values_);
-    if (gradients_.defined() && !constants_.contains(name)) {
+    at::Tensor leaf = view(values_, found->second.offset);
+    if (gradients_.defined() && found->second.trained) {
       leaf.set_requires_grad(true);
       // The gradient is set in advance, so that autograd adds to it in place and never replaces the
       // buffer.
-      leaf.mutable_grad() = view(gradients_);
+      leaf.mutable_grad() = view(gradients_, found->second.gradient_offset);
     }
     return leaf;
   }
 
+  at::Tensor Bind(const std::string& name) const { return Bind(name, specs_.at(name).shape); }
+
  private:
   at::Tensor values_, gradients_;
-  std::unordered_map<std::string, int64_t> offsets_;
-  std::unordered_set<std::string> constants_;
+  std::unordered_map<std::string, ParameterSpec> specs_;
 };
 
 void BindRouter(const v1::ModelConfig& config, const Binder& binder, const std::string& prefix,
@@ -106,6 +106,49 @@ void AddTo(const at::Tensor& loss, at::Tensor* sum) {
   if (loss.defined()) *sum = sum->defined() ? *sum + loss : loss;
 }
 
+// Returns the array of `adapters` that holds the matrix of `target`, and its first row there.
+std::pair<Adapters*, int64_t> PlaceOf(const std::string& target, const AttentionHeads& heads,
+                                      int64_t d_ff, LayerAdapters* adapters) {
+  if (target == "q") return {&adapters->qkv, 0};
+  if (target == "k") return {&adapters->qkv, heads.query_width()};
+  if (target == "v") return {&adapters->qkv, heads.query_width() + heads.key_value_width()};
+  if (target == "o") return {&adapters->attention_output, 0};
+  if (target == "gate") return {&adapters->gate_up, 0};
+  if (target == "up") return {&adapters->gate_up, d_ff};
+  return {&adapters->down, 0};
+}
+
+void BindAdapters(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
+                  const Binder& binder, std::vector<LayerWeights>* layers) {
+  for (const AdapterSpec& spec : AdaptersOf(config, finetuning)) {
+    LayerAdapters& layer = (*layers)[spec.layer].adapters;
+    layer.dropout = finetuning.lora().dropout();
+    const auto [adapters, first_row] = PlaceOf(spec.target, HeadsOf(config), config.d_ff(), &layer);
+    adapters->scale = AdapterScale(finetuning.lora());
+    adapters->parts.push_back({first_row, binder.Bind(spec.a), binder.Bind(spec.b)});
+  }
+}
+
+// The inputs that adapters of a layer have: those of attention, its output, the FFN, and the FFN's
+// hidden units. Adapters with the same input share its dropout mask.
+enum class AdapterInput { kAttention, kAttentionOutput, kFfn, kHidden };
+
+// Returns the dropout of an input in training, and none otherwise.
+InputDropout DropoutOf(const LayerWeights& w, MergeMode mode, const RoutingContext& context,
+                       int64_t batch, AdapterInput input) {
+  InputDropout dropout;
+  if (mode != MergeMode::kTraining || w.adapters.dropout == 0) return dropout;
+  dropout.rate = w.adapters.dropout;
+  const uint64_t step = Mix64(context.seed, static_cast<uint64_t>(context.step));
+  const uint64_t place = Mix64(static_cast<uint64_t>(context.layer), static_cast<uint64_t>(input));
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t sequence = b % (batch / context.passes), pass = b / (batch / context.passes);
+    const int64_t instance = context.instances.empty() ? sequence : context.instances[sequence];
+    dropout.keys.push_back(Mix64(Mix64(step, place), Mix64(static_cast<uint64_t>(instance), pass)));
+  }
+  return dropout;
+}
+
 // Normalizes every head of x [T, heads * hd].
 at::Tensor NormalizeHeads(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   return RmsNorm(x.reshape({-1, weight.size(0)}), weight, epsilon).view(x.sizes());
@@ -113,13 +156,14 @@ at::Tensor NormalizeHeads(const at::Tensor& x, const at::Tensor& weight, double 
 
 }  // namespace
 
-TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& values,
-                               const at::Tensor& gradients) {
-  const Binder binder(config, values, gradients);
+TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
+                               const at::Tensor& values, const at::Tensor& gradients) {
+  const Binder binder(FinetunedLayout(config, finetuning), values, gradients);
   const int64_t d = config.d_model(), v = config.vocab_size();
   TransformerWeights w;
   w.embedding = binder.Bind("model.embed_tokens.weight", {v, d});
   for (int i = 0; i < config.num_layers(); ++i) w.layers.push_back(BindLayer(config, binder, i));
+  BindAdapters(config, finetuning, binder, &w.layers);
   w.final_norm = binder.Bind("model.norm.weight", {d});
   w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
   return w;
@@ -133,12 +177,11 @@ AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions
 }
 
 at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights,
-                      const at::Tensor& h) {
+                      const at::Tensor& h, const InputDropout& dropout) {
   const double epsilon = config.norm_epsilon();
   const at::Tensor x = RmsNorm(h, weights.attention_norm, epsilon);
-  const at::Tensor qkv = weights.qkv_bias.defined()
-                             ? at::addmm(weights.qkv_bias, x, weights.qkv.t())
-                             : at::mm(x, weights.qkv.t());
+  const at::Tensor qkv =
+      AdaptedLinear(x, weights.qkv, weights.qkv_bias, weights.adapters.qkv, dropout);
   if (!weights.query_norm.defined()) return qkv;
   const AttentionHeads heads = HeadsOf(config);
   const int64_t query = heads.query_width(), key = heads.key_value_width();
@@ -150,22 +193,34 @@ at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights
 
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
-                            RoutingContext context) {
+                            RoutingContext context, const at::Tensor& first_visible) {
   const int64_t batch = tokens.size(0), length = tokens.size(1), d = config.d_model();
   const double epsilon = config.norm_epsilon();
   const LayerRouters routers(config);
-  const at::Tensor first_visible = FirstVisible(config, tokens);
+  const at::Tensor visible = first_visible.defined() ? first_visible : FirstVisible(config, tokens);
   context.tokens = tokens;
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     const LayerWeights& w = weights.layers[layer];
-    const at::Tensor qkv = ProjectQkv(config, w, h).view({batch, length, -1});
-    const at::Tensor mixed = CausalAttention(qkv, tables, first_visible);
-    h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
-    const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
     context.layer = layer;
+    const auto dropout = [&](AdapterInput input) {
+      return DropoutOf(w, mode, context, batch, input);
+    };
+    const at::Tensor qkv =
+        ProjectQkv(config, w, h, dropout(AdapterInput::kAttention)).view({batch, length, -1});
+    const at::Tensor mixed = CausalAttention(qkv, tables, visible).flatten(0, 1);
+    h = w.adapters.attention_output.empty()
+            ? at::addmm(h, mixed, w.attention_output.t())
+            : AdaptedLinear(mixed, w.attention_output, h, w.adapters.attention_output,
+                            dropout(AdapterInput::kAttentionOutput));
+    const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
+    if (w.adapters.in_ffn()) {
+      h = h + AdaptedFfn(x, w.ffn.gate_up, w.ffn.down, w.adapters.gate_up, w.adapters.down,
+                         dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden));
+      continue;
+    }
     const RoutedFfn ffn = routers.Of(layer).AddFfn(
         h.view({batch, length, d}), x.view({batch, length, d}), w.ffn, mode, context);
     h = ffn.output.view({-1, d});

@@ -14,11 +14,20 @@
 
 #include "braid/v1/model.pb.h"
 #include "model/config/merge_mode.h"
+#include "model/kernels/adapted_linear.h"
 #include "model/kernels/causal_attention.h"
 #include "model/routing/ffn_weights.h"
 #include "model/routing/routing_context.h"
 
 namespace braid {
+
+// The adapters of a layer's matrices; empty without.
+struct LayerAdapters {
+  Adapters qkv, attention_output, gate_up, down;
+  double dropout = 0;
+
+  bool in_ffn() const { return !gate_up.empty() || !down.empty(); }
+};
 
 struct LayerWeights {
   at::Tensor attention_norm;        // [D]
@@ -28,6 +37,7 @@ struct LayerWeights {
   at::Tensor attention_output;      // [D, H hd]
   at::Tensor ffn_norm;              // [D]
   FfnWeights ffn;
+  LayerAdapters adapters;
 };
 
 struct TransformerWeights {
@@ -37,18 +47,19 @@ struct TransformerWeights {
   at::Tensor head;        // [V, D]; the embedding itself when tied
 };
 
-// Returns views of a flat array in ParameterLayout order. When `gradients` (same layout) is
-// defined, the views are autograd leaves whose gradients accumulate in it.
-TransformerWeights BindWeights(const v1::ModelConfig& config, const at::Tensor& values,
-                               const at::Tensor& gradients);
+// Returns views of flat arrays that have the FinetunedLayout of `finetuning`, which is resolved.
+// When `gradients` is defined, the views of trained parameters are autograd leaves whose gradients
+// accumulate in it.
+TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
+                               const at::Tensor& values, const at::Tensor& gradients);
 
 // Returns rotary attention tables for every position up to sequence_length.
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
 
 // Returns queries, keys and values [T, (H + 2 Hkv) hd] of the residual stream h [T, D], as
-// attention takes them, before rotation.
+// attention takes them, before rotation. `dropout` is that of the adapters' inputs.
 at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights,
-                      const at::Tensor& h);
+                      const at::Tensor& h, const InputDropout& dropout = {});
 
 // Routing of one layer with experts: copies of the fields of RoutedFfn.
 struct LayerRoutingTensor {
@@ -66,10 +77,11 @@ struct HiddenStates {
   at::Tensor dropout_loss;
 };
 
-// Runs the forward pass of tokens [B, L] int64. The last segment may be partial.
+// Runs the forward pass of tokens [B, L] int64. The last segment may be partial. first_visible
+// [B, L] int32, where it is defined, replaces what the attention mask makes of the tokens.
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
-                            RoutingContext context = {});
+                            RoutingContext context = {}, const at::Tensor& first_visible = {});
 
 }  // namespace braid
 

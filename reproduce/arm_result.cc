@@ -32,7 +32,8 @@ ScoredRouting ScoredRoutingOf(const v1::Evaluation& evaluation) {
 
 HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation) {
   HeldoutScore score{.routing = ScoredRoutingOf(evaluation),
-                     .first_positions = evaluation.first_segment_length()};
+                     .first_positions = evaluation.first_segment_length(),
+                     .active_experts = evaluation.active_experts()};
   for (const v1::DomainEvaluation& domain : evaluation.domains()) {
     DomainWindows& windows = score.domains.emplace_back();
     windows.domain = domain.domain();
@@ -65,9 +66,10 @@ void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* r
 }
 
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
-                              int32_t first_positions) {
+                              int32_t first_positions, int32_t active_experts) {
   const auto found = std::ranges::find_if(result.heldout, [&](const HeldoutScore& score) {
-    return score.routing == routing && score.first_positions == first_positions;
+    return score.routing == routing && score.first_positions == first_positions &&
+           score.active_experts == active_experts;
   });
   return found == result.heldout.end() ? nullptr : &*found;
 }

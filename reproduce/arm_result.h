@@ -12,22 +12,6 @@
 
 namespace braid {
 
-// Names of the arms of the experiment; reproduction_plan.h defines them.
-namespace arm {
-inline constexpr char kDense[] = "dense";
-inline constexpr char kMoe[] = "moe";
-inline constexpr char kPrefix[] = "prefix";
-inline constexpr char kExpertChoiceSegment[] = "expert-choice-segment";
-inline constexpr char kExpertChoiceToken[] = "expert-choice-token";
-inline constexpr char kNoWarmup[] = "no-warmup";
-inline constexpr char kNoWarmup16[] = "no-warmup-experts-16";
-inline constexpr char kExperts4[] = "experts-4";
-inline constexpr char kExperts16[] = "experts-16";
-inline constexpr char kSegment32[] = "segments-32";
-inline constexpr char kSegment128[] = "segments-128";
-inline constexpr char kUniformFirst[] = "uniform-first-segment";
-}  // namespace arm
-
 // The router weights with which experts were merged while held-out text was scored.
 enum class ScoredRouting {
   // Weights of the routers, one decision per segment, as in training.
@@ -61,6 +45,8 @@ struct HeldoutScore {
   ScoredRouting routing = ScoredRouting::kSegment;
   // Number of positions of a window that count as first.
   int32_t first_positions = 0;
+  // Experts per token of a TOKEN_CHOICE model; 0: other models.
+  int32_t active_experts = 0;
   std::vector<DomainWindows> domains = {};
 };
 
@@ -95,7 +81,7 @@ void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* r
 
 // Returns nullptr if there is no such score.
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
-                              int32_t first_positions);
+                              int32_t first_positions, int32_t active_experts = 0);
 
 }  // namespace braid
 

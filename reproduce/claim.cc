@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/number_text.h"
-#include "reproduce/claims.h"
 #include "reproduce/effect_text.h"
 
 namespace braid {

@@ -30,11 +30,10 @@ struct ClaimPart {
 };
 
 struct Claim {
-  // The number in docs/reproduction/protocol.md.
+  // The number in the protocol.
   int number = 0;
   std::string name = {};
-  // The place in arXiv 2405.03133v2 and the result there; empty for claims that are not of the
-  // paper.
+  // The place in the paper and the result there; empty for claims that are not of the paper.
   std::string source = {};
   std::string paper_result = {};
   // The first is the main effect.
@@ -52,7 +51,7 @@ struct Claim {
 inline constexpr char kLossUnit[] = "nats per token";
 
 struct ClaimSettings {
-  PairedBootstrapOptions bootstrap;
+  PairedBootstrapOptions bootstrap = {};
   // Number of first positions of a window that main numbers leave out: the segment length of the
   // main arm.
   int32_t segment_length = 64;

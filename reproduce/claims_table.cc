@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
 #include "client/terminal/terminal_text.h"
-#include "reproduce/claims.h"
 #include "reproduce/effect_text.h"
 
 namespace braid {

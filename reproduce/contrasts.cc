@@ -35,10 +35,12 @@ std::set<uint64_t> SeedsOf(const Evidence& evidence, const SignedArm& arm) {
 absl::StatusOr<ScoresOfSeed> ScoresOf(const RunsOfSeed& runs, const HeldoutContrast& contrast) {
   ScoresOfSeed scores;
   for (size_t i = 0; i < runs.size(); ++i) {
-    scores.push_back(FindScore(*runs[i], contrast.arms[i].routing, contrast.first_positions));
+    const SignedArm& arm = contrast.arms[i];
+    scores.push_back(
+        FindScore(*runs[i], arm.routing, contrast.first_positions, arm.active_experts));
     if (scores.back() != nullptr) continue;
-    return absl::NotFoundError(absl::StrCat("the run of ", Describe(contrast.arms[i]), ", seed ",
-                                            runs[i]->seed, ", was not scored in the required way"));
+    return absl::NotFoundError(absl::StrCat("the run of ", Describe(arm), ", seed ", runs[i]->seed,
+                                            ", was not scored in the required way"));
   }
   return scores;
 }

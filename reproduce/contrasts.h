@@ -44,6 +44,8 @@ struct SignedArm {
   std::string arm = {};
   v1::OrderMode order = v1::SIMILARITY;
   ScoredRouting routing = ScoredRouting::kSegment;
+  // Experts per token with which a TOKEN_CHOICE model was scored; 0: other models.
+  int32_t active_experts = 0;
 };
 
 // Returns the loss of `first` minus that of `second`.

@@ -11,7 +11,7 @@ namespace braid {
 namespace {
 
 CorpusNeeds NeedsOf(const ReproductionPlan& plan, const CorpusSource& source) {
-  return {.sequence_length = kReproductionSequenceLength,
+  return {.sequence_length = plan.experiment->sequence_length,
           .tokens_of_run = plan.num_tokens_of_run(),
           .heldout_fraction = source.heldout_fraction,
           .split_bytes = source.ingest.split_bytes()};
@@ -34,10 +34,11 @@ absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const Cor
   return corpus;
 }
 
-absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const CheckedCorpus& corpus,
-                                v1::OrderMode order, ProgressBoard& board) {
+absl::StatusOr<v1::Job> Prepare(PipelineClient& client, const ReproductionPlan& plan,
+                                const CheckedCorpus& corpus, const DatasetDefinition& dataset,
+                                ProgressBoard& board) {
   v1::SubmitCorpusRequest request;
-  *request.mutable_spec() = PlannedCorpus(corpus.source, order);
+  *request.mutable_spec() = PlannedCorpus(plan, corpus.source, dataset);
   // Files of the same names may hold other text by now.
   const std::string text = RepeatableRequestId("reproduce", corpus.description);
   request.set_request_id(RepeatableRequestId(text, request.spec()));
@@ -53,7 +54,8 @@ absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const Reproduc
   CheckedCorpus corpus{.source = std::move(source)};
   const int64_t long_bytes = LongDocumentBytes(NeedsOf(plan, corpus.source));
   ASSIGN_OR_RETURN(corpus.description, Describe(client, corpus.source, long_bytes, board));
-  corpus.source.heldout_fraction = HeldoutFraction(plan, corpus.description.num_bytes());
+  corpus.source.num_bytes = corpus.description.num_bytes();
+  corpus.source.heldout_fraction = HeldoutFraction(plan, corpus.source.num_bytes);
   const CorpusSummary summary = CorpusSummaryOf(corpus.description);
   const CorpusNeeds needs = NeedsOf(plan, corpus.source);
   const std::vector<CorpusFinding> findings = CheckCorpus(summary, needs);
@@ -65,20 +67,20 @@ absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const Reproduc
   return corpus;
 }
 
-absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CheckedCorpus& corpus,
-                                             ProgressBoard& board) {
+absl::StatusOr<PreparedCorpus> PrepareDatasets(PipelineClient& client, const ReproductionPlan& plan,
+                                               const CheckedCorpus& corpus, ProgressBoard& board) {
   PreparedCorpus prepared;
-  for (const v1::OrderMode order : {v1::SIMILARITY, v1::RANDOM}) {
-    ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, corpus, order, board));
-    prepared.dataset_dirs[order] = job.result().dataset_dir();
-    if (order != v1::SIMILARITY) continue;
+  for (const DatasetDefinition& dataset : plan.experiment->datasets) {
+    ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, plan, corpus, dataset, board));
+    prepared.dataset_dirs[dataset.name] = job.result().dataset_dir();
+    if (prepared.dataset_dirs.size() > 1) continue;
     for (const v1::DomainSummary& domain : job.result().domains()) {
       prepared.domains.push_back({domain.name(), domain.num_tokens(), domain.similarity(),
                                   domain.num_heldout_tokens(), domain.num_heldout_sources()});
       if (domain.num_heldout_documents() > 0) ++prepared.num_heldout_domains;
     }
   }
-  prepared.notes = HeldoutNotes(prepared.domains, kReproductionSequenceLength);
+  prepared.notes = HeldoutNotes(prepared.domains, plan.experiment->sequence_length);
   return prepared;
 }
 

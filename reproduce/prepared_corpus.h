@@ -2,7 +2,6 @@
 #ifndef BRAID_REPRODUCE_PREPARED_CORPUS_H_
 #define BRAID_REPRODUCE_PREPARED_CORPUS_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -30,8 +29,8 @@ absl::StatusOr<CheckedCorpus> CheckSource(PipelineClient& client, const Reproduc
                                           CorpusSource source, ProgressBoard& board);
 
 struct PreparedCorpus {
-  std::map<v1::OrderMode, std::string> dataset_dirs;
-  // In order of name.
+  DatasetDirs dataset_dirs;
+  // Those of the first dataset, in order of name.
   std::vector<DomainProfile> domains;
   // Number of domains with held-out documents.
   int num_heldout_domains = 0;
@@ -39,10 +38,10 @@ struct PreparedCorpus {
   std::vector<std::string> notes = {};
 };
 
-// Prepares both orders as jobs of the service. Jobs that exist already for the same text are
-// reused.
-absl::StatusOr<PreparedCorpus> PrepareOrders(PipelineClient& client, const CheckedCorpus& corpus,
-                                             ProgressBoard& board);
+// Prepares the datasets of the experiment as jobs of the service. Jobs that exist already for the
+// same text are reused.
+absl::StatusOr<PreparedCorpus> PrepareDatasets(PipelineClient& client, const ReproductionPlan& plan,
+                                               const CheckedCorpus& corpus, ProgressBoard& board);
 
 }  // namespace braid
 

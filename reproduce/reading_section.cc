@@ -18,17 +18,19 @@ constexpr char kRule[] =
     "they are judged (\xC2\xB1, dotted in the plots); losses that are not judged are widened as "
     "well.</p>\n";
 
-constexpr char kLimits[] =
-    "<p><strong>Limits.</strong> The models are hundreds of times smaller than those of the paper "
-    "and train on tens of thousands of times less text, so the numbers of the paper are context, "
-    "not targets. Models are compared at equal tokens and equal active parameters, not at equal "
-    "computation. All arms use the learning rate that was chosen for the dense model and the MoE. "
-    "Intervals are not corrected for the number of claims, do not apply to other corpora, and are "
-    "wide with few seeds.</p>\n"
-    "<p>The complete protocol, written before any run, is in "
-    "<code>docs/reproduction/protocol.md</code>; "
-    "all "
-    "numbers of this page, with more digits, are in <code>reproduction.json</code>.</p>\n";
+std::string LimitsHtml(const Experiment& experiment) {
+  return absl::StrCat(
+      "<p><strong>Limits.</strong> The models are hundreds of times smaller than those of the "
+      "paper and train on tens of thousands of times less text, so the numbers of the paper are "
+      "context, not targets. ",
+      experiment.limits,
+      " Intervals are not corrected for the number of claims, do not apply to other corpora, and "
+      "are wide with few seeds.</p>\n"
+      "<p>The complete protocol, written before any run, is in <code>",
+      experiment.protocol,
+      "</code>; all numbers of this page, with more digits, are in "
+      "<code>reproduction.json</code>.</p>\n");
+}
 
 }  // namespace
 
@@ -53,7 +55,8 @@ std::string ReadingSection(const Reproduction& reproduction) {
       "windows or training steps that all arms share, and that of the seeds, by "
       "Student\xE2\x80\x99s t. Numbers of the third kind have only the second.</p>\n");
   return Section("How to read this page", "The meaning of the numbers and their limits.",
-                 absl::StrCat("<div class=\"reading\">\n", intervals, kRule, kLimits, "</div>\n"),
+                 absl::StrCat("<div class=\"reading\">\n", intervals, kRule,
+                              LimitsHtml(*reproduction.experiment), "</div>\n"),
                  "reading");
 }
 

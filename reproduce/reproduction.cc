@@ -22,7 +22,6 @@
 #include "client/gathered_corpus.h"
 #include "client/slot_screen.h"
 #include "client/terminal/progress_board.h"
-#include "reproduce/claims.h"
 #include "reproduce/claims_table.h"
 #include "reproduce/prepared_corpus.h"
 #include "reproduce/reproduction_page.h"
@@ -88,9 +87,9 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::cerr << "note: " << PrintableText(note) << "\n";
 }
 
-class Experiment {
+class ExperimentRun {
  public:
-  Experiment(Session& session, const ReproductionOptions& options)
+  ExperimentRun(Session& session, const ReproductionOptions& options)
       : session_(session),
         options_(options),
         plan_(options.plan),
@@ -120,18 +119,22 @@ class Experiment {
     PrintNotes(corpus.notes);
     corpus_paths_ = corpus.source.paths;
     notes_ = std::move(corpus.notes);
-    ASSIGN_OR_RETURN(corpus_, PrepareOrders(client, corpus, board_));
+    ASSIGN_OR_RETURN(corpus_, PrepareDatasets(client, plan_, corpus, board_));
     PrintNotes(corpus_.notes);
     notes_.insert(notes_.end(), corpus_.notes.begin(), corpus_.notes.end());
     return absl::OkStatus();
   }
 
-  const std::string& DatasetOf(v1::OrderMode order) const { return corpus_.dataset_dirs.at(order); }
+  const Experiment& experiment() const { return *plan_.experiment; }
+  // The dataset whose held-out text is scored.
+  const std::string& ScoredDataset() const {
+    return corpus_.dataset_dirs.at(experiment().datasets.front().name);
+  }
 
   TrainingTask TaskOf(const PlannedRun& run) const {
     TrainingTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
-    *task.request.mutable_spec() = PlannedRunSpec(plan_, run, DatasetOf(run.order));
-    task.request.set_request_id(RunRequestId(plan_, run, DatasetOf(run.order)));
+    *task.request.mutable_spec() = PlannedRunSpec(plan_, run, corpus_.dataset_dirs);
+    task.request.set_request_id(RunRequestId(plan_, run, corpus_.dataset_dirs));
     return task;
   }
 
@@ -152,8 +155,8 @@ class Experiment {
   ScoringTask ScoringOf(size_t i) const {
     ScoringTask task{.run = runs_[i]};
     if (runs_[i].state() != v1::RUN_SUCCEEDED) return task;
-    // All models are scored on the same copy of the held-out text, which is equal in both orders.
-    task.requests = PlannedEvaluations(plan_.runs[i], runs_[i].id(), DatasetOf(v1::SIMILARITY));
+    // All models are scored on the same copy of the held-out text.
+    task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
     if (corpus_.num_heldout_domains >= 2) return task;
     for (v1::EvaluateRequest& request : task.requests) {
       auto* weights = request.mutable_fixed_weights();
@@ -189,18 +192,18 @@ class Experiment {
     ArmResult result{.arm = run.arm.name,
                      .order = run.order,
                      .seed = run.seed,
-                     .num_experts = run.arm.num_experts};
+                     .num_experts = run.arm.num_experts()};
     AddEvaluations(*scores, &result);
     ASSIGN_OR_RETURN(result.metrics, MetricsOf(training, runs_[i].id()));
-    reproduced_.push_back(ReproducedRunOf(result, run.name(), runs_[i].id(),
-                                          PlannedScores(run).front().first_positions));
+    reproduced_.push_back(
+        ReproducedRunOf(result, run.name(), runs_[i].id(), experiment().scores(run).front()));
     evidence_.results.push_back(std::move(result));
     return absl::OkStatus();
   }
 
   // Returns the resolved spec of the main arm.
   v1::RunSpec MainSpec() const {
-    const auto run = std::ranges::find(plan_.runs, std::string(arm::kMoe),
+    const auto run = std::ranges::find(plan_.runs, experiment().main_arm,
                                        [](const PlannedRun& planned) { return planned.arm.name; });
     if (run == plan_.runs.end()) return {};
     return runs_[static_cast<size_t>(run - plan_.runs.begin())].spec();
@@ -208,7 +211,8 @@ class Experiment {
 
   Reproduction Conclude() {
     evidence_.domains = corpus_.domains;
-    Reproduction reproduction{.plan = plan_.name,
+    Reproduction reproduction{.experiment = &experiment(),
+                              .plan = plan_.name,
                               .command = options_.command,
                               .version = options_.version,
                               .num_steps = plan_.num_steps,
@@ -223,7 +227,7 @@ class Experiment {
     for (const std::string& failure : failures_) {
       reproduction.notes.push_back(absl::StrCat("run without a result: ", failure));
     }
-    reproduction.claims = EvaluateClaims(evidence_, {});
+    reproduction.claims = experiment().claims(evidence_, experiment().claim_settings);
     reproduction.seconds = seconds_.seconds();
     return reproduction;
   }
@@ -280,7 +284,7 @@ absl::Status RunReproduction(Session& session, const ReproductionOptions& option
                                                       "; wait for it, or choose another --output"));
   }
   CatchInterrupts();
-  Experiment experiment(session, options);
+  ExperimentRun experiment(session, options);
   ASSIGN_OR_RETURN(const Reproduction reproduction, experiment.Run());
   RETURN_IF_ERROR(WriteResults(session, options, reproduction));
   return OutcomeOf(experiment.failures(), options.plan.runs.size());

@@ -24,7 +24,7 @@ std::string RenderReproduction(const Reproduction& reproduction) {
   }
   add("setup", "Setup", SetupSection(reproduction));
   add("reading", "How to read this page", ReadingSection(reproduction));
-  return RenderHtmlPage({.title = "Reproduction of Lory",
+  return RenderHtmlPage({.title = reproduction.experiment->title,
                          .style = kReproductionStyle,
                          .body = RenderLinks(links) + sections});
 }

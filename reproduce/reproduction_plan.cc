@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "client/repeatable_request_id.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/tables.h"
 #include "client/training_slots.h"
-#include "reproduce/claims.h"
 #include "reproduce/corpus_check.h"
 
 namespace braid {
@@ -25,28 +25,48 @@ constexpr double kSecondsOfPreparation = 0.35;
 constexpr double kGrowthOfPreparation = 1.35;
 // Seconds to start a trainer, to read data and to write the last checkpoint.
 constexpr double kSecondsOfStart = 2;
-// Scoring of windows of 512 tokens on one thread.
-constexpr double kWindowsPerSecond = 100;
+// Scoring on one thread.
+constexpr double kScoredTokensPerSecond = 51200;
 constexpr double kMostHeldout = 0.03;
 
-bool IsMain(const PlannedRun& run) {
-  return run.order == v1::SIMILARITY && (run.arm.name == arm::kDense || run.arm.name == arm::kMoe);
+ReproductionPlan MakePlan(const Experiment& experiment, std::string name, const PlanSize& size) {
+  ReproductionPlan plan{.experiment = &experiment,
+                        .name = std::move(name),
+                        .num_steps = size.num_steps,
+                        .heldout_windows = size.heldout_windows,
+                        .arms = experiment.arms};
+  if (plan.name == "quick") {
+    std::erase_if(plan.arms, [](const ArmDefinition& arm) { return arm.full_only; });
+  }
+  return WithSeeds(std::move(plan), size.num_seeds);
 }
 
-ReproductionPlan MakePlan(std::string name, int64_t num_steps, int64_t heldout_windows,
-                          int num_seeds) {
-  return WithSeeds(
-      {.name = std::move(name), .num_steps = num_steps, .heldout_windows = heldout_windows},
-      num_seeds);
+// Returns the fraction of the documents to hold out of a dataset.
+double HeldoutFractionOf(const ReproductionPlan& plan, const CorpusSource& source,
+                         const DatasetDefinition& dataset) {
+  if (dataset.passes <= 0) return source.heldout_fraction;
+  const double wanted = static_cast<double>(plan.num_tokens_of_run()) / dataset.passes *
+                        CorpusNeeds().bytes_per_token;
+  const double share = wanted / static_cast<double>(std::max<int64_t>(source.num_bytes, 1));
+  return std::max(1 - share, source.heldout_fraction);
 }
 
-void SetModel(const ArmDefinition& arm, v1::ModelConfig* model) {
-  model->set_preset("tiny");
-  v1::RoutingConfig* const routing = model->mutable_routing();
-  routing->set_router(arm.router);
-  routing->set_num_experts(arm.num_experts);
-  routing->set_segment_length(arm.segment_length);
-  routing->set_first_segment(arm.first_segment);
+// Returns the name of the dataset that the run trains on.
+std::string DatasetOf(const Experiment& experiment, const PlannedRun& run) {
+  if (!run.arm.dataset.empty()) return run.arm.dataset;
+  const auto found = std::ranges::find_if(experiment.datasets, [&](const DatasetDefinition& data) {
+    return data.order == run.order && data.passes == 0;
+  });
+  return found == experiment.datasets.end() ? "" : found->name;
+}
+
+// Sets the directories of the data that the run trains on.
+void SetData(const Experiment& experiment, const PlannedRun& run, const DatasetDirs& datasets,
+             v1::RunSpec* spec) {
+  for (v1::MixtureDataset& part : *spec->mutable_datasets()) {
+    part.set_dataset(datasets.at(part.dataset()));
+  }
+  if (spec->datasets().empty()) spec->set_dataset_dir(datasets.at(DatasetOf(experiment, run)));
 }
 
 v1::EvaluateRequest EvaluationOf(const std::string& run_id, const std::string& dataset_dir,
@@ -83,79 +103,50 @@ int64_t CountRuns(const ReproductionPlan& plan, const std::string& arm) {
 
 }  // namespace
 
-const std::vector<ArmDefinition>& ArmDefinitions() {
-  static const auto* const arms = new std::vector<ArmDefinition>{
-      {.name = arm::kDense,
-       .description = "one FFN per layer with the shape of one expert",
-       .router = v1::DENSE,
-       .num_experts = 1,
-       .both_orders = true,
-       .tokens_per_second = 19700},
-      {.name = arm::kMoe,
-       .description = "8 soft experts, segments of 64, warm-up and upcycling",
-       .both_orders = true},
-      {.name = arm::kPrefix,
-       .description = "the first segment routes the rest",
-       .router = v1::PREFIX,
-       .tokens_per_second = 18000},
-      {.name = arm::kExpertChoiceSegment,
-       .description = "expert choice by segment, capacity 1",
-       .router = v1::EXPERT_CHOICE_SEGMENT,
-       .dense_warmup = false,
-       .tokens_per_second = 15700},
-      {.name = arm::kExpertChoiceToken,
-       .description = "expert choice by token, capacity 1",
-       .router = v1::EXPERT_CHOICE_TOKEN,
-       .dense_warmup = false,
-       .tokens_per_second = 14500},
-      {.name = arm::kNoWarmup,
-       .description = "as moe, separate experts from the first step",
-       .dense_warmup = false},
-      {.name = arm::kUniformFirst,
-       .description = "as moe, equal weights in the first segment (strictly causal)",
-       .first_segment = v1::UNIFORM},
-      {.name = arm::kExperts4, .description = "as moe, 4 experts", .num_experts = 4},
-      {.name = arm::kExperts16,
-       .description = "as moe, 16 experts",
-       .num_experts = 16,
-       .tokens_per_second = 16000},
-      {.name = arm::kNoWarmup16,
-       .description = "as no-warmup, 16 experts",
-       .num_experts = 16,
-       .dense_warmup = false,
-       .tokens_per_second = 16000},
-      {.name = arm::kSegment32,
-       .description = "as moe, segments of 32",
-       .segment_length = 32,
-       .tokens_per_second = 16000},
-      {.name = arm::kSegment128, .description = "as moe, segments of 128", .segment_length = 128},
-  };
-  return *arms;
+ReproductionPlan QuickPlan(const Experiment& experiment) {
+  return MakePlan(experiment, "quick", experiment.quick);
 }
 
-std::string PlannedRun::name() const {
-  return absl::StrCat(arm.name, order == v1::SIMILARITY ? "-similarity" : "-random", "-seed-",
-                      seed);
+ReproductionPlan FullPlan(const Experiment& experiment) {
+  return MakePlan(experiment, "full", experiment.full);
 }
 
-ReproductionPlan QuickPlan() { return MakePlan("quick", 600, 1024, 1); }
-
-ReproductionPlan FullPlan() { return MakePlan("full", 2000, 2048, 3); }
+absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
+                                          std::span<const std::string> names) {
+  const std::vector<ArmDefinition>& all = plan.experiment->arms;
+  for (const std::string& name : names) {
+    if (std::ranges::find(all, name, &ArmDefinition::name) != all.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--arms: got \"%s\", expected arms of %s: %s", name, plan.experiment->name,
+                        absl::StrJoin(all, ", ", [](std::string* out, const ArmDefinition& arm) {
+                          absl::StrAppend(out, arm.name);
+                        })));
+  }
+  plan.arms = all;
+  std::erase_if(plan.arms, [&](const ArmDefinition& arm) {
+    return std::ranges::find(names, arm.name) == names.end();
+  });
+  const int num_seeds = plan.num_seeds;
+  return WithSeeds(std::move(plan), num_seeds);
+}
 
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
+  plan.num_seeds = num_seeds;
   plan.runs.clear();
   for (int seed = 0; seed < num_seeds; ++seed) {
-    for (const ArmDefinition& arm : ArmDefinitions()) {
-      plan.runs.push_back({arm, v1::SIMILARITY, static_cast<uint64_t>(seed)});
-      if (arm.both_orders) plan.runs.push_back({arm, v1::RANDOM, static_cast<uint64_t>(seed)});
+    for (const ArmDefinition& arm : plan.arms) {
+      for (const v1::OrderMode order : arm.orders) {
+        plan.runs.push_back({arm, order, static_cast<uint64_t>(seed)});
+      }
     }
   }
   return plan;
 }
 
 double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes) {
-  const double wanted = static_cast<double>(plan.heldout_windows * kReproductionSequenceLength) *
-                        CorpusNeeds().bytes_per_token;
+  const double wanted =
+      static_cast<double>(plan.heldout_windows * plan.experiment->sequence_length) *
+      CorpusNeeds().bytes_per_token;
   return std::min(kMostHeldout, wanted / static_cast<double>(std::max<int64_t>(corpus_bytes, 1)));
 }
 
@@ -168,7 +159,8 @@ ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> h
   return plan;
 }
 
-v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order) {
+v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& source,
+                             const DatasetDefinition& dataset) {
   v1::CorpusSpec spec;
   spec.set_name("reproduce");
   for (const std::string& path : source.paths) spec.add_paths(path);
@@ -176,27 +168,23 @@ v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order) {
   spec.mutable_tokenizer()->set_vocab_size(2048);
   spec.mutable_tokenizer()->set_sample_bytes(4 << 20);
   spec.mutable_neighbors()->set_k(16);
-  spec.mutable_pack()->set_sequence_length(kReproductionSequenceLength);
+  spec.mutable_pack()->set_sequence_length(plan.experiment->sequence_length);
   spec.mutable_pack()->set_domain_clusters(source.domain_clusters);
-  spec.mutable_pack()->set_heldout_fraction(source.heldout_fraction);
-  spec.set_order(order);
+  spec.mutable_pack()->set_heldout_fraction(HeldoutFractionOf(plan, source, dataset));
+  spec.set_order(dataset.order);
   return spec;
 }
 
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
-                           const std::string& dataset_dir) {
-  v1::RunSpec spec;
+                           const DatasetDirs& datasets) {
+  const Experiment& experiment = *plan.experiment;
+  v1::RunSpec spec = experiment.settings;
+  const int32_t batch = spec.batch().global_batch_size();
+  spec.MergeFrom(run.arm.settings);
+  SetData(experiment, run, datasets, &spec);
   spec.set_name(run.name());
-  spec.set_dataset_dir(dataset_dir);
-  SetModel(run.arm, spec.mutable_model());
-  spec.mutable_optimizer()->set_learning_rate(6e-3);
-  if (run.arm.num_experts > 1) {
-    // -1 and not 0, which means the same: the id of the request digests the spec, and a
-    // reproduction that an earlier version began must find its runs.
-    spec.mutable_upcycling()->set_dense_fraction(run.arm.dense_warmup ? 0.05 : -1);
-  }
-  spec.mutable_batch()->set_global_batch_size(kReproductionBatchSize);
-  spec.set_num_steps(plan.num_steps);
+  spec.set_num_steps(
+      std::max<int64_t>(plan.num_steps * batch / spec.batch().global_batch_size(), 1));
   spec.set_seed(run.seed);
   spec.set_world_size(1);
   spec.set_threads_per_rank(1);
@@ -208,27 +196,16 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
   return spec;
 }
 
-std::vector<PlannedScore> PlannedScores(const PlannedRun& run) {
-  if (run.arm.segment_length != 64) return {{ScoredRouting::kSegment, kLongestSegment}};
-  std::vector<PlannedScore> scores = {{}};
-  if (!IsMain(run)) return scores;
-  scores.push_back({ScoredRouting::kSegment, kLongestSegment});
-  if (run.arm.name != arm::kMoe) return scores;
-  for (const ScoredRouting routing : {ScoredRouting::kPrompt, ScoredRouting::kAverage,
-                                      ScoredRouting::kUniform, ScoredRouting::kOtherDomain}) {
-    scores.push_back({routing, run.arm.segment_length});
-  }
-  return scores;
-}
-
-std::vector<v1::EvaluateRequest> PlannedEvaluations(const PlannedRun& run,
+std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
+                                                    const PlannedRun& run,
                                                     const std::string& run_id,
                                                     const std::string& dataset_dir) {
   std::map<int32_t, v1::EvaluateRequest> by_positions;
-  for (const PlannedScore& score : PlannedScores(run)) {
+  for (const PlannedScore& score : plan.experiment->scores(run)) {
     const auto [entry, is_new] = by_positions.try_emplace(score.first_positions);
     if (is_new) entry->second = EvaluationOf(run_id, dataset_dir, score.first_positions);
-    AddRouting(score.routing, &entry->second);
+    if (is_new || score.active_experts == 0) AddRouting(score.routing, &entry->second);
+    if (score.active_experts > 0) entry->second.add_active_experts(score.active_experts);
   }
   std::vector<v1::EvaluateRequest> requests;
   for (auto& [positions, request] : by_positions) requests.push_back(std::move(request));
@@ -236,8 +213,8 @@ std::vector<v1::EvaluateRequest> PlannedEvaluations(const PlannedRun& run,
 }
 
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
-                         const std::string& dataset_dir) {
-  return RepeatableRequestId(run.name(), PlannedRunSpec(plan, run, dataset_dir));
+                         const DatasetDirs& datasets) {
+  return RepeatableRequestId(run.name(), PlannedRunSpec(plan, run, datasets));
 }
 
 double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
@@ -246,8 +223,10 @@ double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& ru
 }
 
 double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
-  return static_cast<double>(PlannedScores(run).size()) *
-         static_cast<double>(plan.heldout_windows) / kWindowsPerSecond;
+  const Experiment& experiment = *plan.experiment;
+  return static_cast<double>(experiment.scores(run).size()) *
+         static_cast<double>(plan.heldout_windows * experiment.sequence_length) /
+         kScoredTokensPerSecond;
 }
 
 PlanTime EstimateTime(const ReproductionPlan& plan, int slots, int64_t corpus_bytes) {
@@ -268,7 +247,8 @@ std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_byt
   const PlanTime time = EstimateTime(plan, slots, corpus_bytes);
   nlohmann::json runs = nlohmann::json::array();
   for (const PlannedRun& run : plan.runs) runs.push_back(run.name());
-  const nlohmann::json object = {{"plan", plan.name},
+  const nlohmann::json object = {{"experiment", plan.experiment->name},
+                                 {"plan", plan.name},
                                  {"num_steps", plan.num_steps},
                                  {"tokens_of_run", plan.num_tokens_of_run()},
                                  {"runs", runs},
@@ -283,12 +263,12 @@ std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_byt
 
 void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {{"ARM", "RUNS", "EACH", "WHAT"}};
-  for (const ArmDefinition& arm : ArmDefinitions()) {
+  for (const ArmDefinition& arm : plan.arms) {
     const int64_t runs = CountRuns(plan, arm.name);
     if (runs == 0) continue;
     rows.push_back({arm.name, absl::StrCat(runs),
                     FormatClock(PlannedTrainingSeconds(plan, {.arm = arm})),
-                    absl::StrCat(arm.description, arm.both_orders ? "; both orders" : "")});
+                    absl::StrCat(arm.description, arm.orders.size() > 1 ? "; both orders" : "")});
   }
   PrintTable(rows, out);
   const PlanTime time = EstimateTime(plan, slots, corpus_bytes);

@@ -1,84 +1,51 @@
-// The plan of `braid reproduce` as data: the arms of the experiment and their seeds. It does not
-// depend on results.
+// The plan of `braid reproduce` as data: the runs of an experiment, and the requests that train and
+// score them. It does not depend on results.
 #ifndef BRAID_REPRODUCE_REPRODUCTION_PLAN_H_
 #define BRAID_REPRODUCE_REPRODUCTION_PLAN_H_
 
 #include <cstdint>
+#include <map>
 #include <ostream>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
-#include "reproduce/arm_result.h"
+#include "reproduce/experiment.h"
 
 namespace braid {
 
 // Documents are cut to about 150 tokens, well below the context length; corpus_check.h has the
 // reason.
 inline constexpr int64_t kReproductionDocumentBytes = 450;
-inline constexpr int32_t kReproductionSequenceLength = 512;
-inline constexpr int32_t kReproductionBatchSize = 4;
-
-// A model and its training. All arms have the same width, depth, data and seeds, and the same
-// values of all settings that are not listed here.
-struct ArmDefinition {
-  std::string name = {};
-  // Short description for readers.
-  std::string description = {};
-  v1::Router router = v1::CAUSAL_SEGMENT;
-  int32_t num_experts = 8;
-  int32_t segment_length = 64;
-  v1::FirstSegment first_segment = v1::SELF_STOP_GRADIENT;
-  // Dense warm-up, then upcycling; false: separate experts from the first step.
-  bool dense_warmup = true;
-  // Trained also on random order.
-  bool both_orders = false;
-  // Measured on one thread with a second such run in parallel (2 cores with AVX-512); a guide only.
-  double tokens_per_second = 17000;
-};
-
-// Returns all arms. Those that most claims need come first.
-const std::vector<ArmDefinition>& ArmDefinitions();
-
-struct PlannedRun {
-  ArmDefinition arm = {};
-  v1::OrderMode order = v1::SIMILARITY;
-  uint64_t seed = 0;
-  // Host on which it is trained; empty: the host of the service.
-  std::string host = {};
-
-  // "moe-similarity-seed-0", ...
-  std::string name() const;
-};
-
-// A scoring of the held-out split.
-struct PlannedScore {
-  ScoredRouting routing = ScoredRouting::kSegment;
-  int32_t first_positions = 64;
-};
 
 struct ReproductionPlan {
+  // Not null; it outlives the plan.
+  const Experiment* experiment = nullptr;
   // "quick" or "full".
   std::string name = {};
+  // As in PlanSize.
   int64_t num_steps = 0;
-  // Approximate number of held-out windows over all domains. All held-out documents are scored, so
-  // a larger corpus holds out a smaller fraction.
   int64_t heldout_windows = 0;
+  int num_seeds = 0;
+  // Arms of the experiment, in its order.
+  std::vector<ArmDefinition> arms = {};
   // In order of seed.
   std::vector<PlannedRun> runs = {};
 
-  int64_t num_tokens_of_run() const {
-    return num_steps * kReproductionBatchSize * kReproductionSequenceLength;
-  }
+  int64_t num_tokens_of_run() const { return num_steps * experiment->tokens_of_step(); }
 };
 
-// Returns the plan with one seed and 1.6 M tokens per run; about 10 minutes on 2 cores.
-ReproductionPlan QuickPlan();
-// Returns the plan with three seeds and 5.7 M tokens per run; about 90 minutes on 2 cores.
-ReproductionPlan FullPlan();
+// Return the plans of --quick and --full.
+ReproductionPlan QuickPlan(const Experiment& experiment);
+ReproductionPlan FullPlan(const Experiment& experiment);
+// Returns the plan with only these arms of the experiment, in its order, also those that --quick
+// leaves out. Errors: InvalidArgument names an arm that does not exist.
+absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
+                                          std::span<const std::string> names);
 // Returns the plan with another number of seeds, which are numbered from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
 
@@ -96,27 +63,33 @@ struct CorpusSource {
   int32_t domain_clusters = 0;
   // Fraction of the documents that is held out.
   double heldout_fraction = 0.03;
+  // Bytes of text, once the corpus has been described.
+  int64_t num_bytes = 0;
 };
+
+// The directory of each dataset by its name.
+using DatasetDirs = std::map<std::string, std::string>;
 
 // Returns the fraction of a corpus of this size that gives the number of windows of the plan; at
 // most 0.03. Documents are chosen by hash, so each domain has about its share of them.
 double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes);
 
-v1::CorpusSpec PlannedCorpus(const CorpusSource& source, v1::OrderMode order);
+v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& source,
+                             const DatasetDefinition& dataset);
+// Requires all datasets of the experiment.
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
-                           const std::string& dataset_dir);
-// Returns the scorings that a run needs.
-std::vector<PlannedScore> PlannedScores(const PlannedRun& run);
+                           const DatasetDirs& datasets);
 
 // Returns the requests that score the model of a run on the held-out split of `dataset_dir`.
-std::vector<v1::EvaluateRequest> PlannedEvaluations(const PlannedRun& run,
+std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
+                                                    const PlannedRun& run,
                                                     const std::string& run_id,
                                                     const std::string& dataset_dir);
 
 // Returns an id that depends only on the run and its settings, so that a repeated command finds the
 // existing run.
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
-                         const std::string& dataset_dir);
+                         const DatasetDirs& datasets);
 
 // Estimate the seconds on one thread with a second such run in parallel; accurate enough for a
 // progress bar.

@@ -90,8 +90,9 @@ json RunJson(const ReproducedRun& run) {
           {"heldout_loss", run.heldout_loss}};
 }
 
-double HeldoutLoss(const ArmResult& result, int32_t first_positions) {
-  const HeldoutScore* const score = FindScore(result, ScoredRouting::kSegment, first_positions);
+double HeldoutLoss(const ArmResult& result, const PlannedScore& planned) {
+  const HeldoutScore* const score =
+      FindScore(result, planned.routing, planned.first_positions, planned.active_experts);
   if (score == nullptr) return std::numeric_limits<double>::quiet_NaN();
   double nats = 0;
   int64_t tokens = 0;
@@ -124,16 +125,10 @@ json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
   return object;
 }
 
-json DatasetsJson(const Reproduction& reproduction) {
-  json object = json::object();
-  for (const auto& [order, dir] : reproduction.dataset_dirs) object[OrderKey(order)] = dir;
-  return object;
-}
-
 }  // namespace
 
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
-                              const std::string& id, int32_t first_positions) {
+                              const std::string& id, const PlannedScore& score) {
   return {.name = name,
           .arm = result.arm,
           .order = result.order,
@@ -141,7 +136,7 @@ ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
           .id = id,
           .training_loss = result.metrics.empty() ? std::numeric_limits<double>::quiet_NaN()
                                                   : FinalLoss(result.metrics),
-          .heldout_loss = HeldoutLoss(result, first_positions)};
+          .heldout_loss = HeldoutLoss(result, score)};
 }
 
 std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results) {
@@ -156,14 +151,15 @@ std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results
 }
 
 std::string ReproductionJson(const Reproduction& reproduction) {
-  json object = {{"plan", reproduction.plan},
+  json object = {{"experiment", reproduction.experiment->name},
+                 {"plan", reproduction.plan},
                  {"command", reproduction.command},
                  {"version", reproduction.version},
                  {"num_steps", reproduction.num_steps},
                  {"tokens_of_run", reproduction.tokens_of_run},
                  {"confidence", reproduction.confidence},
                  {"corpus", reproduction.corpus_paths},
-                 {"datasets", DatasetsJson(reproduction)},
+                 {"datasets", reproduction.dataset_dirs},
                  {"spec", MessageJson(reproduction.spec)},
                  {"notes", reproduction.notes},
                  {"seconds", reproduction.seconds},

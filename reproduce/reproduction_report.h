@@ -27,6 +27,8 @@ struct ReproducedRun {
 };
 
 struct Reproduction {
+  // Not null; it outlives the result.
+  const Experiment* experiment = nullptr;
   // "quick" or "full".
   std::string plan = {};
   // The command line and the version of the program.
@@ -37,10 +39,10 @@ struct Reproduction {
   double confidence = 0.95;
   // Files and directories on the host of the service that read them.
   std::vector<std::string> corpus_paths = {};
-  // The dataset of each order, and the number of held-out windows of each domain.
-  std::map<v1::OrderMode, std::string> dataset_dirs = {};
+  // The number of held-out windows is that of each domain.
+  DatasetDirs dataset_dirs = {};
   std::map<std::string, int64_t> heldout_windows = {};
-  // The resolved spec of the first run of the main arm; ArmDefinitions has the differences of other
+  // The resolved spec of the first run of the main arm; the experiment has the differences of other
   // arms. It has no dataset if nothing was launched.
   v1::RunSpec spec = {};
   std::vector<DomainProfile> domains = {};
@@ -52,15 +54,16 @@ struct Reproduction {
   double seconds = 0;
 };
 
-// Returns the summary of a run. Losses that were not measured are NaN.
+// Returns the summary of a run with its loss in the scoring `score`. Losses that were not measured
+// are NaN.
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
-                              const std::string& id, int32_t first_positions);
+                              const std::string& id, const PlannedScore& score);
 
 // Returns the number of held-out windows of each domain, which is the same for all models; empty
 // without a score.
 std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results);
 
-// Returns reproduction.json; docs/reproduction/protocol.md lists its fields. Numbers that are not
+// Returns reproduction.json; docs/reproduction/results.md lists its fields. Numbers that are not
 // finite are null.
 std::string ReproductionJson(const Reproduction& reproduction);
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "report/html_text.h"
 #include "report/svg_plot.h"
-#include "reproduce/arm_result.h"
 
 namespace braid {
 namespace {
@@ -23,7 +22,7 @@ constexpr int kWidth = 460;
 
 // Assigns colors in the order of first occurrence; the two main arms have the first two colors.
 Colors ColorsOf(std::span<const ClaimSeries> series) {
-  Colors colors = {{arm::kDense, 0}, {arm::kMoe, 1}};
+  Colors colors = {{"dense", 0}, {"moe", 1}};
   for (const ClaimSeries& one : series) {
     colors.emplace(one.name, static_cast<int>(colors.size()));
   }

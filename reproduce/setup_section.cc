@@ -54,8 +54,8 @@ std::string Facts(const Reproduction& reproduction) {
     for (const std::string& path : reproduction.corpus_paths) paths.push_back(Code(path));
     facts.emplace_back("corpus", absl::StrJoin(paths, "<br/>"));
   }
-  for (const auto& [order, dir] : reproduction.dataset_dirs) {
-    facts.emplace_back(absl::StrCat("dataset, ", OrderName(order), " order"), Code(dir));
+  for (const auto& [name, dir] : reproduction.dataset_dirs) {
+    facts.emplace_back(absl::StrCat("dataset ", EscapeHtml(name)), Code(dir));
   }
   return FactsTable(facts);
 }
@@ -92,11 +92,12 @@ std::string Configuration(const Reproduction& reproduction) {
   if (reproduction.spec.dataset_dir().empty()) return "";
   FactList facts = ModelFacts(reproduction.spec.model());
   std::ranges::move(TrainingFacts(reproduction.spec), std::back_inserter(facts));
-  return absl::StrCat(
-      "<h3>Configuration</h3>\n<p class=\"note\">Settings of the arm <code>moe</code>. The table "
-      "of arms has the differences of other arms; <code>reproduction.json</code> has all "
-      "settings.</p>\n",
-      FactsTable(facts));
+  return absl::StrCat("<h3>Configuration</h3>\n<p class=\"note\">Settings of the arm ",
+                      Code(reproduction.experiment->main_arm),
+                      ". The table of arms has the differences of other arms; "
+                      "<code>reproduction.json</code> has all "
+                      "settings.</p>\n",
+                      FactsTable(facts));
 }
 
 std::string Notes(const Reproduction& reproduction) {
@@ -138,25 +139,15 @@ std::string Domains(const Reproduction& reproduction) {
       RenderTable(table));
 }
 
-std::vector<std::string> ArmCells(const ArmDefinition& arm) {
-  const bool dense = arm.num_experts == 1;
-  return {EscapeHtml(arm.name), EscapeHtml(arm.description),
-          dense ? "" : absl::StrCat(arm.num_experts), dense ? "" : absl::StrCat(arm.segment_length),
-          dense              ? ""
-          : arm.dense_warmup ? "yes"
-                             : "no"};
-}
-
 // Returns the arms that were run, in the order of the plan.
 std::string Arms(const Reproduction& reproduction) {
   std::set<std::string> names;
   for (const ReproducedRun& run : reproduction.runs) names.insert(run.arm);
-  HtmlTable table{.header = {"arm", "description", "experts", "segment length", "dense warm-up"},
-                  .rows = {},
-                  .numeric = false};
-  for (const ArmDefinition& arm : ArmDefinitions()) {
+  HtmlTable table{.header = {"arm", "description", "settings"}, .rows = {}, .numeric = false};
+  for (const ArmDefinition& arm : reproduction.experiment->arms) {
     if (!names.contains(arm.name)) continue;
-    table.rows.push_back({ArmCells(arm)});
+    table.rows.push_back(
+        {{EscapeHtml(arm.name), EscapeHtml(arm.description), Code(arm.SettingsText())}});
   }
   return table.rows.empty() ? "" : absl::StrCat("<h3>Arms</h3>\n", RenderTable(table));
 }
@@ -194,9 +185,9 @@ size_t NumSeeds(const Reproduction& reproduction) {
 
 std::string SetupSection(const Reproduction& reproduction) {
   return Section("Setup",
-                 "One corpus in two orders. With the same seed, all arms of an order have the same "
-                 "sequences at every step and the same initial values of all weights that they "
-                 "have in common.",
+                 "One corpus. With the same seed, all arms with the same data and batch have the "
+                 "same sequences at every step, and the same initial values of all weights that "
+                 "they have in common.",
                  absl::StrCat(Facts(reproduction), Configuration(reproduction), Notes(reproduction),
                               Domains(reproduction), Arms(reproduction), Runs(reproduction)),
                  "setup");

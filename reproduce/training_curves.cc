@@ -74,9 +74,10 @@ std::vector<PlotPoint> MeanCurve(std::span<const std::vector<PlotPoint>> curves)
 }
 
 ClaimSeries LossCurveOf(const Evidence& evidence, const std::string& arm,
-                        const SeriesFigure& figure) {
-  const Curve mean = MeanOverSeeds(
-      evidence, {{1, arm}}, [](const SeedRuns& runs) { return LossCurve(runs[0]->metrics); });
+                        const SeriesFigure& figure, v1::OrderMode order) {
+  const Curve mean = MeanOverSeeds(evidence, {{1, arm, order}}, [](const SeedRuns& runs) {
+    return LossCurve(runs[0]->metrics);
+  });
   return SeriesOf(arm, Smoothed(mean), figure);
 }
 

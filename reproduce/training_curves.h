@@ -20,10 +20,10 @@ inline constexpr int64_t kCurvePoints = 100;
 // Returns the mean at each x that all curves have. x must be ascending in each.
 std::vector<PlotPoint> MeanCurve(std::span<const std::vector<PlotPoint>> curves);
 
-// Returns the training loss of an arm in similarity order without first segments, in nats per
+// Returns the training loss of an arm in an order without first segments, in nats per
 // token, smoothed over one fortieth of the run.
 ClaimSeries LossCurveOf(const Evidence& evidence, const std::string& arm,
-                        const SeriesFigure& figure);
+                        const SeriesFigure& figure, v1::OrderMode order = v1::SIMILARITY);
 
 // Returns the loss of the baseline minus that of the arm at the same steps, smoothed likewise.
 ClaimSeries GainCurveOf(const Evidence& evidence, const std::string& baseline,

@@ -41,6 +41,20 @@ struct VerdictRule {
   double single_seed_allowance = 0;
 };
 
+// Smallest effect of interest in nats per token: 1 % of perplexity.
+inline constexpr double kSmallestGain = 0.01;
+// Largest difference of two losses that count as equal: 3 % of perplexity.
+inline constexpr double kEqualLosses = 0.03;
+// Amount in nats per token by which an interval of one seed is widened. It is above the standard
+// deviation between seeds in a pilot experiment (0.016).
+inline constexpr double kSingleSeedAllowance = 0.02;
+
+// The rule for an effect that is claimed to be a lower loss.
+inline constexpr VerdictRule kGain = {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance};
+// The rule for a loss that is claimed to be no higher.
+inline constexpr VerdictRule kNoWorse = {EffectRule::kNotInferior, kEqualLosses,
+                                         kSingleSeedAllowance};
+
 // Returns the allowance of the rule if the estimate is of one seed, otherwise 0.
 double SeedAllowance(const EffectEstimate& estimate, const VerdictRule& rule);
 

@@ -99,8 +99,8 @@ std::string SeedWarning(const Reproduction& reproduction) {
   return absl::StrCat(
       "<p class=\"warning\">", start,
       " do not include the variation between seeds. Losses are therefore judged with intervals "
-      "that are widened by an allowance (\xC2\xB1). Effects with one number per run (claims 5 and "
-      "6) cannot be judged without a second seed and are inconclusive.</p>\n");
+      "that are widened by an allowance (\xC2\xB1). Effects with one number per run cannot be "
+      "judged without a second seed and are inconclusive.</p>\n");
 }
 
 }  // namespace
@@ -109,15 +109,11 @@ std::string VerdictsSection(const Reproduction& reproduction) {
   std::string rows;
   for (const Claim& claim : reproduction.claims) rows += ClaimRow(claim);
   if (rows.empty()) rows = "<p>There are no claims.</p>\n";
-  return Section(
-      "Verdicts",
-      absl::StrCat("Claims of <em>Lory</em> (arXiv 2405.03133v2) and two further claims, "
-                   "tested on this corpus. Effects are differences that are positive in "
-                   "the direction of the claim, except in claim 8, which states that two "
-                   "losses are about equal. Brackets contain the ",
-                   ConfidenceText(reproduction),
-                   " interval. A claim is shown if all its judged effects are shown."),
-      absl::StrCat(SeedWarning(reproduction), Counts(reproduction), rows), "verdicts");
+  return Section("Verdicts",
+                 absl::StrCat(reproduction.experiment->introduction, " Brackets contain the ",
+                              ConfidenceText(reproduction),
+                              " interval. A claim is shown if all its judged effects are shown."),
+                 absl::StrCat(SeedWarning(reproduction), Counts(reproduction), rows), "verdicts");
 }
 
 }  // namespace braid

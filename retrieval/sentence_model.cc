@@ -1,5 +1,6 @@
 #include "retrieval/sentence_model.h"
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -87,32 +88,53 @@ absl::StatusOr<SentenceModules> ParseSentenceModules(std::string_view text,
   return SentenceModules{.encoder = paths[0], .pooling = paths[1]};
 }
 
-absl::Status ParsePooling(std::string_view text, const std::filesystem::path& path,
-                          SentenceModel* model) {
-  ASSIGN_OR_RETURN(const Json json, ParseStrictJsonObject(text, kSentenceModelDeepestLevel, path));
-  JsonFields fields(json, path.string());
-  constexpr std::pair<const char*, Pooling> kModes[] = {
-      {"pooling_mode_mean_tokens", Pooling::kMean},
-      {"pooling_mode_cls_token", Pooling::kClassify},
-      {"pooling_mode_lasttoken", Pooling::kLastToken}};
+namespace {
+
+constexpr std::pair<const char*, Pooling> kPoolingModes[] = {
+    {"mean", Pooling::kMean}, {"cls", Pooling::kClassify}, {"lasttoken", Pooling::kLastToken}};
+
+// Reads the flags of sentence-transformers before version 6, one for each mode.
+void ParsePoolingFlags(JsonFields* fields, SentenceModel* model) {
   int num_modes = 0;
-  for (const auto& [name, pooling] : kModes) {
-    if (!fields.Flag(name)) continue;
+  for (const auto& [mode, pooling] : kPoolingModes) {
+    const std::string suffix = pooling == Pooling::kMean       ? "_tokens"
+                               : pooling == Pooling::kClassify ? "_token"
+                                                               : "";
+    if (!fields->Flag(absl::StrCat("pooling_mode_", mode, suffix).c_str())) continue;
     model->pooling = pooling;
     ++num_modes;
   }
   for (const char* name : {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
                            "pooling_mode_weightedmean_tokens"}) {
-    fields.RequireOnly(name, false, " (supported: mean_tokens, cls_token, lasttoken)");
+    fields->RequireOnly(name, false, " (supported: mean_tokens, cls_token, lasttoken)");
   }
-  fields.Require(
+  fields->Require(
       num_modes == 1, "pooling_mode_mean_tokens",
       absl::StrCat("exactly one of mean_tokens, cls_token and lasttoken to be true, not ",
                    num_modes));
+}
+
+}  // namespace
+
+absl::Status ParsePooling(std::string_view text, const std::filesystem::path& path,
+                          SentenceModel* model) {
+  ASSIGN_OR_RETURN(const Json json, ParseStrictJsonObject(text, kSentenceModelDeepestLevel, path));
+  JsonFields fields(json, path.string());
+  const bool named = fields.Has("pooling_mode");
+  if (named) {
+    const std::string mode = fields.Text("pooling_mode", "");
+    const auto found = std::ranges::find(
+        kPoolingModes, mode, [](const auto& known) { return std::string_view(known.first); });
+    fields.Require(found != std::end(kPoolingModes), "pooling_mode", "mean, cls or lasttoken");
+    if (found != std::end(kPoolingModes)) model->pooling = found->second;
+  } else {
+    ParsePoolingFlags(&fields, model);
+  }
   // Otherwise the tokens of a prompt would not count for the mean.
   fields.RequireOnly("include_prompt", true);
   model->dimension = static_cast<int32_t>(
-      fields.Integer("word_embedding_dimension", {.minimum = 1, .maximum = 1 << 16}));
+      fields.Integer(named ? "embedding_dimension" : "word_embedding_dimension",
+                     {.minimum = 1, .maximum = 1 << 16}));
   return fields.status();
 }
 
@@ -125,6 +147,17 @@ absl::Status ParseSequenceLimit(std::string_view text, const std::filesystem::pa
     model->max_tokens =
         static_cast<int32_t>(fields.Integer("max_seq_length", {.minimum = 3, .maximum = 1 << 20}));
   }
+  return fields.status();
+}
+
+absl::Status ParseTokenizerLimit(std::string_view text, const std::filesystem::path& path,
+                                 SentenceModel* model) {
+  constexpr double kUnlimited = 1 << 20;  // tokenizers without a limit have one of 1e30
+  ASSIGN_OR_RETURN(const Json json, ParseStrictJsonObject(text, kSentenceModelDeepestLevel, path));
+  JsonFields fields(json, path.string());
+  const double limit = fields.Number("model_max_length", kUnlimited);
+  fields.Require(limit >= 3, "model_max_length", "at least 3");
+  if (fields.status().ok() && limit < kUnlimited) model->max_tokens = static_cast<int32_t>(limit);
   return fields.status();
 }
 
@@ -157,6 +190,10 @@ absl::StatusOr<SentenceModel> ReadSentenceModel(const std::filesystem::path& dir
       ReadInto(directory / modules.pooling / "config.json", true, &model, ParsePooling));
   RETURN_IF_ERROR(
       ReadInto(model.encoder / "sentence_bert_config.json", false, &model, ParseSequenceLimit));
+  if (!model.max_tokens) {
+    RETURN_IF_ERROR(
+        ReadInto(model.encoder / "tokenizer_config.json", false, &model, ParseTokenizerLimit));
+  }
   RETURN_IF_ERROR(
       ReadInto(directory / "config_sentence_transformers.json", false, &model, ParsePrompts));
   return model;

@@ -1,7 +1,7 @@
 // The modules of a sentence-transformers directory (sbert.net): which encoder, how its hidden
 // states become one vector, and what is put before a text. Reads modules.json,
-// N_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json; weights
-// are read elsewhere.
+// N_Pooling/config.json, sentence_bert_config.json, tokenizer_config.json (the limit of tokens) and
+// config_sentence_transformers.json; weights are read elsewhere.
 #ifndef BRAID_RETRIEVAL_SENTENCE_MODEL_H_
 #define BRAID_RETRIEVAL_SENTENCE_MODEL_H_
 
@@ -47,6 +47,9 @@ absl::Status ParsePooling(std::string_view text, const std::filesystem::path& pa
                           SentenceModel* model);
 absl::Status ParseSequenceLimit(std::string_view text, const std::filesystem::path& path,
                                 SentenceModel* model);
+// Reads the limit from tokenizer_config.json, where sentence-transformers 6 puts it.
+absl::Status ParseTokenizerLimit(std::string_view text, const std::filesystem::path& path,
+                                 SentenceModel* model);
 absl::Status ParsePrompts(std::string_view text, const std::filesystem::path& path,
                           SentenceModel* model);
 

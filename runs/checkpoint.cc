@@ -44,14 +44,22 @@ absl::StatusOr<int> WorldSizeOf(const fs::path& checkpoint, const Manifest& mani
   return world_size;
 }
 
-// Verifies the files that ReadCheckpointState reads.
-absl::Status VerifySettings(const fs::path& checkpoint) {
+// Verifies the files that ReadCheckpointState reads. Returns whether kFinetuningFile is one of
+// them.
+absl::StatusOr<bool> VerifySettings(const fs::path& checkpoint) {
   ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint));
   for (const char* name : {kStateFile, kConfigFile}) {
     RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, name));
     RETURN_IF_ERROR(VerifyFile(checkpoint, *manifest.Find(name)));
   }
-  return absl::OkStatus();
+  const ManifestEntry* const partial = manifest.Find(kFinetuningFile);
+  if (partial != nullptr) RETURN_IF_ERROR(VerifyFile(checkpoint, *partial));
+  return partial != nullptr;
+}
+
+absl::Status ReadConfig(const fs::path& path, google::protobuf::Message* config) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseConfig(text, path.string(), config);
 }
 
 absl::Status CheckListing(const fs::path& checkpoint, const Manifest& manifest) {
@@ -159,7 +167,7 @@ std::string StateText(const CheckpointState& state) {
   return json.dump(2) + "\n";
 }
 
-std::string ConfigText(const v1::ModelConfig& config) {
+std::string ConfigText(const google::protobuf::Message& config) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(config, &text);
   return text;
@@ -205,7 +213,7 @@ absl::Status VerifyCheckpoint(const fs::path& checkpoint, int rank, int world_si
 
 absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kStateFile;
-  RETURN_IF_ERROR(VerifySettings(checkpoint));
+  ASSIGN_OR_RETURN(const bool partial, VerifySettings(checkpoint));
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is = [&](const char* field, auto check) {
@@ -230,8 +238,8 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   state.dataset_key = json["dataset_key"];
   RETURN_IF_ERROR(ReadHistories(json, path, &state));
   if (is("source_dtype", &J::is_string)) state.source_dtype = json["source_dtype"];
-  ASSIGN_OR_RETURN(const std::string config, ReadFile(checkpoint / kConfigFile));
-  RETURN_IF_ERROR(ParseConfig(config, (checkpoint / kConfigFile).string(), &state.model));
+  RETURN_IF_ERROR(ReadConfig(checkpoint / kConfigFile, &state.model));
+  if (partial) RETURN_IF_ERROR(ReadConfig(checkpoint / kFinetuningFile, &state.partial));
   return state;
 }
 

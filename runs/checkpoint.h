@@ -8,6 +8,7 @@
 //     optimizer-00001-of-00004.safetensors   moments of a range of all elements
 //     state.json                             CheckpointState
 //     model.textproto                        the ModelConfig of the weights
+//     finetuning.textproto                   PartialCheckpoint, where not all weights are trained
 //     tokenizer.model
 //     manifest.json                          lengths and CRC32C of the above
 //
@@ -63,11 +64,13 @@ struct CheckpointState {
   // Element type that all weights had in the files they were imported from, as safetensors names it
   // ("BF16"). Empty for weights of mixed types and for trained models.
   std::string source_dtype = {};
+  // Absent in checkpoints that hold all weights.
+  v1::PartialCheckpoint partial = {};
 };
 
-// Return the contents of state.json and model.textproto.
+// Return the contents of state.json, and of model.textproto and finetuning.textproto.
 std::string StateText(const CheckpointState& state);
-std::string ConfigText(const v1::ModelConfig& config);
+std::string ConfigText(const google::protobuf::Message& config);
 
 // One weight: the source when writing, the destination when reading.
 struct CheckpointTensor {
@@ -91,6 +94,7 @@ std::string OptimizerFileName(int rank, int world_size);
 inline constexpr char kIndexFile[] = "model.safetensors.index.json";
 inline constexpr char kStateFile[] = "state.json";
 inline constexpr char kConfigFile[] = "model.textproto";
+inline constexpr char kFinetuningFile[] = "finetuning.textproto";
 inline constexpr char kTokenizerFile[] = "tokenizer.model";
 
 // Returns a hash of names, shapes and order of the tensors, as eight hexadecimal digits. The
@@ -109,7 +113,8 @@ size_t NumElements(std::span<const CheckpointTensor> tensors);
 absl::Status VerifyCheckpoint(const std::filesystem::path& checkpoint, int rank = 0,
                               int world_size = 1);
 
-// Verifies and reads state.json and model.textproto. DataLoss or NotFound names the bad file.
+// Verifies and reads state.json, model.textproto and finetuning.textproto. DataLoss or NotFound
+// names the bad file.
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::filesystem::path& checkpoint);
 
 // Fills the tensors. DataLoss when one is missing or has another shape.

@@ -55,6 +55,11 @@ absl::Status CheckLike(const std::string& first_path, const DatasetInfo& first, 
                       absl::StrCat(first.sequence_length, " as in ", first_path,
                                    "; pack it again with that pack.sequence_length"));
   }
+  if (info.supervised != first.supervised) {
+    return BadDataset(index, absl::StrCat(path, info.supervised ? " with answers" : " of text"),
+                      absl::StrCat(first.supervised ? "a supervised dataset" : "a dataset of text",
+                                   " as ", first_path, " is"));
+  }
   ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(fs::path(path) / kTokenizerFile));
   ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(fs::path(first_path) / kTokenizerFile));
   if (mine.crc32c == theirs.crc32c && mine.bytes == theirs.bytes) return absl::OkStatus();

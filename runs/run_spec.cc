@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "formats/packed_dataset.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 #include "runs/launch_config.h"
@@ -98,7 +99,13 @@ absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
   }
   ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
   spec->set_init_from(start->checkpoint.string());
-  return absl::OkStatus();
+  if (!IsPartial(spec->finetuning()) || UsesExperts(start->model) == UsesExperts(spec->model())) {
+    return absl::OkStatus();
+  }
+  return BadField("model.routing.router", v1::Router_Name(spec->model().routing().router()),
+                  absl::StrCat(v1::Router_Name(start->model.routing().router()),
+                               " as in the weights of init_from, since finetuning trains a part "
+                               "of the parameters"));
 }
 
 absl::Status FillVocabulary(const DatasetInfo& data, v1::ModelConfig* model) {
@@ -152,7 +159,8 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
 }
 
 absl::Status FillUpcycling(v1::RunSpec* spec) {
-  if (!UsesExperts(spec->model())) {
+  if (!UsesExperts(spec->model()) ||
+      (IsPartial(spec->finetuning()) && !spec->upcycling().has_dense_fraction())) {
     spec->mutable_upcycling()->set_dense_fraction(0);
     return absl::OkStatus();
   }
@@ -193,6 +201,35 @@ absl::Status FillGrowth(v1::RunSpec* spec) {
                         growth->until(), "more than 0 and at most 1"));
   routing->mutable_token()->set_active_experts(growth->last());
   return absl::OkStatus();
+}
+
+// Examples that share a sequence must not reach each other through the router.
+absl::Status CheckExamples(const std::vector<DatasetInfo>& datasets, const v1::RunSpec& spec) {
+  if (!RoutesOnOtherTokens(spec.model().routing())) return absl::OkStatus();
+  for (const DatasetInfo& info : datasets) {
+    if (!info.supervised || info.num_examples == info.num_instances) continue;
+    return BadField("dataset_dir",
+                    absl::StrCat(spec.dataset_dir(), " with ", info.num_examples, " examples in ",
+                                 info.num_instances, " sequences"),
+                    absl::StrCat("one example a sequence for the router ",
+                                 v1::Router_Name(spec.model().routing().router()),
+                                 "; prepare the dataset for this model"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillFinetuning(v1::RunSpec* spec) {
+  if (!spec->has_finetuning()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*spec->mutable_finetuning(),
+                   ResolveFinetuning(spec->finetuning(), spec->model()));
+  if (!IsPartial(spec->finetuning())) return absl::OkStatus();
+  if (spec->init_from().empty()) {
+    return BadField("finetuning", "settings without init_from",
+                    "the model whose parameters are trained in part (init_from)");
+  }
+  if (DenseSteps(*spec) == 0) return absl::OkStatus();
+  return BadField("finetuning", "settings with upcycling.dense_fraction above 0",
+                  "a run that does not change its parameters (upcycling.dense_fraction 0)");
 }
 
 absl::Status FillRanks(v1::RunSpec* spec) {
@@ -299,6 +336,8 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillValidation(StepSizeOf(data, resolved), datasets, &resolved));
   RETURN_IF_ERROR(FillSpikes(resolved.mutable_spikes()));
   RETURN_IF_ERROR(FillUpcycling(&resolved));
+  RETURN_IF_ERROR(FillFinetuning(&resolved));
+  RETURN_IF_ERROR(CheckExamples(datasets, resolved));
   RETURN_IF_ERROR(FillGrowth(&resolved));
   FillStatedDefaults(resolved.mutable_optimizer());
   RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));

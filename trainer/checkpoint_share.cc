@@ -84,7 +84,9 @@ void CheckpointShare::Copy(const CheckpointSource& source) {
   state_ = source.state;
   state_.world_size = world_size_;
   layout_ = LayoutFingerprint(source.weights);
-  CopyWeights(source.weights);
+  std::vector<CheckpointTensor> stored = source.weights;
+  stored.insert(stored.end(), source.constants.begin(), source.constants.end());
+  CopyWeights(stored);
   range_ = ShardOf(NumElements(source.weights), rank_, world_size_);
   const CheckpointMoments& held = source.moments;
   BRAID_CHECK(held.range.begin <= range_.begin && range_.end <= held.range.end)
@@ -158,6 +160,9 @@ absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::WriteCommon(
   if (world_size_ > 1) texts.emplace_back(kIndexFile, IndexText());
   texts.emplace_back(kStateFile, StateText(state_));
   texts.emplace_back(kConfigFile, ConfigText(state_.model));
+  if (state_.partial.has_finetuning()) {
+    texts.emplace_back(kFinetuningFile, ConfigText(state_.partial));
+  }
   ASSIGN_OR_RETURN(texts.emplace_back(kTokenizerFile, "").second, ReadFile(tokenizer));
   std::vector<ManifestEntry> entries;
   for (const auto& [name, text] : texts) {

@@ -24,8 +24,10 @@ namespace braid {
 // The content of a checkpoint as seen by one rank. State and weights are the same on every rank.
 struct CheckpointSource {
   CheckpointState state;
-  // All weights, in the order of their elements in `moments`.
+  // All trained weights, in the order of their elements in `moments`.
   std::vector<CheckpointTensor> weights;
+  // Weights to store that have no moments.
+  std::vector<CheckpointTensor> constants = {};
   // The moments this rank holds: at least ShardOf(all elements, rank, world size).
   CheckpointMoments moments;
 };

@@ -16,8 +16,13 @@ Batch Batch::Slice(int64_t begin, int64_t end) const {
   slice.inputs.assign(inputs.begin() + begin * length, inputs.begin() + end * length);
   slice.targets.assign(targets.begin() + begin * length, targets.begin() + end * length);
   slice.lengths.assign(lengths.begin() + begin, lengths.begin() + end);
+  slice.target_counts.assign(target_counts.begin() + begin, target_counts.begin() + end);
+  if (!first_visible.empty()) {
+    slice.first_visible.assign(first_visible.begin() + begin * length,
+                               first_visible.begin() + end * length);
+  }
   slice.batch_size = end - begin;
-  for (int64_t targets_here : slice.lengths) slice.num_targets += targets_here;
+  for (int64_t targets_here : slice.target_counts) slice.num_targets += targets_here;
   return slice;
 }
 
@@ -35,6 +40,7 @@ Batch MakeBatch(std::span<const std::vector<int32_t>> sequences, int64_t sequenc
     std::copy_n(tokens.begin() + (length > 0 ? 1 : 0), length,
                 batch.targets.begin() + b * sequence_length);
     batch.lengths.push_back(length);
+    batch.target_counts.push_back(length);
     batch.num_targets += length;
   }
   return batch;

@@ -19,8 +19,12 @@ struct Batch {
   std::vector<int32_t> targets;  // -1 where no loss is computed
   int64_t batch_size = 0;        // B
   int64_t num_targets = 0;       // number of targets that are not -1
-  // For each sequence, the number of leading positions that have a target, [B].
+  // For each sequence, the number of leading positions that a token follows, [B], and the number of
+  // those whose target counts: all but in a supervised dataset.
   std::vector<int64_t> lengths;
+  std::vector<int64_t> target_counts;
+  // The first position that each position sees, [B, L]; empty outside of supervised datasets.
+  std::vector<int32_t> first_visible;
 
   // Returns the sequences [begin, end) as a batch.
   Batch Slice(int64_t begin, int64_t end) const;

@@ -52,7 +52,7 @@ void AddDatasets(const RankBatch& work, int64_t begin, const Batch& micro,
   for (int64_t b = 0; b < micro.batch_size; ++b) {
     DatasetSums& dataset = sums->datasets[work.datasets[begin + b]];
     dataset.loss += result.sequence_loss[b];
-    dataset.num_tokens += static_cast<double>(micro.lengths[b]);
+    dataset.num_tokens += static_cast<double>(micro.target_counts[b]);
   }
 }
 
@@ -63,6 +63,7 @@ absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, do
                            const GradientsReady& gradients_ready = nullptr) {
   const Batch micro = work.batch.Slice(begin, end);
   BatchIdentity identity = {.seed = work.seed, .step = work.step};
+  identity.first_visible = micro.first_visible;
   if (!work.instances.empty()) {
     identity.instances = std::span(work.instances).subspan(begin, end - begin);
   }

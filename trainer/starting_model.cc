@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "runs/run_spec.h"
+#include "trainer/checkpoint_weights.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -25,9 +27,21 @@ absl::Status CopyWeights(LanguageModel& from, const std::string& source, Languag
   return absl::OkStatus();
 }
 
+// Returns the model of a run that trains a part of its parameters: the weights are read into it, so
+// that they exist once.
+absl::StatusOr<std::unique_ptr<LanguageModel>> PartlyTrainedModel(const v1::RunSpec& spec) {
+  const std::filesystem::path checkpoint = spec.init_from();
+  RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
+  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(checkpoint));
+  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(spec.model(), spec.seed(), spec.finetuning()));
+  RETURN_IF_ERROR(ReadMergedWeights(checkpoint, state, BaseTensors(*model)));
+  return model;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> StartingModel(const v1::RunSpec& spec) {
+  if (IsPartial(spec.finetuning())) return PartlyTrainedModel(spec);
   const v1::ModelConfig dense = DenseCounterpart(spec.model());
   if (spec.init_from().empty()) {
     return LanguageModel::Create(DenseSteps(spec) > 0 ? dense : spec.model(), spec.seed());

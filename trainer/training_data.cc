@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "formats/packed_dataset.h"
+#include "model/config/model_config.h"
 #include "runs/mixture_spec.h"
 
 namespace braid {
@@ -35,6 +36,12 @@ absl::StatusOr<TrainingData> TrainingData::Open(const v1::RunSpec& resolved, boo
     if (verify) RETURN_IF_ERROR(VerifyDataset(directory));
     ASSIGN_OR_RETURN(infos.emplace_back(), ReadDatasetInfo(directory));
     ASSIGN_OR_RETURN(DataLoader loader, OpenInstances(directory, infos.back()));
+    if (infos.back().supervised) {
+      ASSIGN_OR_RETURN(SupervisedTargets targets,
+                       SupervisedTargets::Open(directory, loader.num_instances(),
+                                               RoutesOnOtherTokens(resolved.model().routing())));
+      data.targets_.push_back(std::move(targets));
+    }
     data.loaders_.push_back(std::move(loader));
   }
   data.key_ = DataKey(resolved, infos);
@@ -53,6 +60,9 @@ absl::StatusOr<RankBatch> TrainingData::Load(int64_t step, int rank, int world_s
     work.datasets.push_back(item.dataset);
   }
   work.batch = loaders_[0].Assemble(sequences);
+  for (size_t i = 0; i < sequences.size() && !targets_.empty(); ++i) {
+    targets_[work.datasets[i]].Apply(work.instances[i], static_cast<int64_t>(i), &work.batch);
+  }
   return work;
 }
 

@@ -14,6 +14,7 @@
 #include "runs/mixture_schedule.h"
 #include "trainer/data_loader.h"
 #include "trainer/gradient_pass.h"
+#include "trainer/supervised_targets.h"
 
 namespace braid {
 
@@ -40,6 +41,7 @@ class TrainingData {
   std::string key_;
   std::vector<std::string> names_;  // directories of a mixture; empty without one
   std::vector<DataLoader> loaders_;
+  std::vector<SupervisedTargets> targets_;  // one per dataset, or none without supervision
   std::optional<MixtureSchedule> schedule_;
 };
 

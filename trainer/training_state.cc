@@ -7,9 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/upcycling.h"
 #include "runs/run_spec.h"
+#include "trainer/checkpoint_weights.h"
 #include "trainer/checkpoint_writer.h"
 #include "trainer/starting_model.h"
 
@@ -23,7 +25,7 @@ struct Extent {
 };
 
 Extent ExtentOf(LanguageModel& model, const Parameter& parameter) {
-  return {static_cast<size_t>(parameter.value.data() - model.values().data()),
+  return {static_cast<size_t>(parameter.gradient.data() - model.gradients().data()),
           parameter.value.size()};
 }
 
@@ -36,10 +38,10 @@ TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, Shard moment
   return state;
 }
 
-// Returns one moment of all values of the model, gathered from all ranks.
+// Returns one moment of all trained values of the model, gathered from all ranks.
 absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::vector<float>& part,
                                          Communicator& communicator) {
-  const size_t size = state.model->values().size();
+  const size_t size = state.model->trained_values().size();
   if (part.size() == size) return part;
   std::vector<float> whole(size);
   std::copy(part.begin(), part.end(), whole.begin() + state.moments.begin);
@@ -47,9 +49,12 @@ absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::
   return whole;
 }
 
-std::vector<CheckpointTensor> WeightsOf(LanguageModel& model) {
+// Returns the parameters that have a gradient, or those that have none, in the order of values().
+std::vector<CheckpointTensor> WeightsOf(LanguageModel& model, bool trained) {
   std::vector<CheckpointTensor> tensors;
-  for (Parameter& p : model.parameters()) tensors.push_back({p.name, p.shape, p.value});
+  for (Parameter& p : model.parameters()) {
+    if (p.gradient.empty() != trained) tensors.push_back({p.name, p.shape, p.value});
+  }
   return tensors;
 }
 
@@ -81,12 +86,25 @@ bool SameModel(const v1::ModelConfig& a, const v1::ModelConfig& b, bool grows) {
   return differencer.Compare(a, b);
 }
 
+// Returns the settings of a run that trains a part of its parameters, and no settings otherwise.
+v1::Finetuning PartsOf(const v1::RunSpec& spec) {
+  return IsPartial(spec.finetuning()) ? spec.finetuning() : v1::Finetuning();
+}
+
 absl::Status CheckBelongs(const std::filesystem::path& checkpoint, const CheckpointState& state,
                           const v1::RunSpec& spec, const std::string& dataset_key) {
   if (state.dataset_key != dataset_key) {
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint.string(), " was trained on data with key ", state.dataset_key, ", but ",
         spec.dataset_dir(), " has key ", dataset_key, "; start a new run for other data"));
+  }
+  const bool same_parts =
+      google::protobuf::util::MessageDifferencer::Equals(state.partial.finetuning(), PartsOf(spec));
+  if (!same_parts) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        checkpoint.string(), " was trained with finetuning { ",
+        state.partial.finetuning().ShortDebugString(), " }, but run.textproto asks for { ",
+        spec.finetuning().ShortDebugString(), " }; start a new run for other parameters"));
   }
   const bool dense = DenseSteps(spec) > 0 && !state.upcycled;
   const v1::ModelConfig expected = dense ? DenseCounterpart(spec.model()) : spec.model();
@@ -108,10 +126,15 @@ Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank) {
 
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
   ASSIGN_OR_RETURN(auto model, StartingModel(spec));
-  const Shard moments = MomentShard(spec, model->values().size(), rank);
+  const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);
   state.upcycled = UsesExperts(state.model->config());
   state.gate_penalty = spec.model().routing().token().l1_start();
+  if (IsPartial(spec.finetuning())) {
+    ASSIGN_OR_RETURN(const CheckpointState base, ReadCheckpointState(spec.init_from()));
+    state.partial =
+        PartialOf(spec.finetuning(), spec.init_from(), base.step, BaseTensors(*state.model));
+  }
   return state;
 }
 
@@ -124,7 +147,7 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   ASSIGN_OR_RETURN(const std::vector<float> m, Whole(dense, dense.m, communicator));
   ASSIGN_OR_RETURN(const std::vector<float> v, Whole(dense, dense.v, communicator));
   const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense.model, *model);
-  const Shard moments = MomentShard(spec, model->values().size(), communicator.rank());
+  const Shard moments = MomentShard(spec, model->trained_values().size(), communicator.rank());
   TrainingState state = WithZeroMoments(std::move(model), moments);
   for (size_t i = 0; i < origins.size(); ++i) {
     if (origins[i].dense_parameter < 0) continue;
@@ -153,7 +176,11 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
   source.state.spikes = state.spikes;
   source.state.dataset_key = dataset_key;
   source.state.model = state.model->config();
-  source.weights = WeightsOf(*state.model);
+  source.state.partial = state.partial;
+  source.weights = WeightsOf(*state.model, /*trained=*/true);
+  if (state.partial.finetuning().self_contained()) {
+    source.constants = WeightsOf(*state.model, /*trained=*/false);
+  }
   source.moments = MomentsOf(state);
   return source;
 }
@@ -175,12 +202,19 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
                                            int rank) {
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   RETURN_IF_ERROR(CheckBelongs(checkpoint, record, spec, dataset_key));
-  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, spec.seed()));
-  const Shard moments = MomentShard(spec, model->values().size(), rank);
+  ASSIGN_OR_RETURN(auto model,
+                   LanguageModel::Create(record.model, spec.seed(), record.partial.finetuning()));
+  const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);
-  const std::vector<CheckpointTensor> weights = WeightsOf(*state.model);
-  RETURN_IF_ERROR(ReadWeights(checkpoint, record, weights));
-  RETURN_IF_ERROR(ReadMoments(checkpoint, record, weights, MomentsOf(state)));
+  if (record.partial.has_base()) {
+    RETURN_IF_ERROR(ReadBaseWeights(checkpoint, record.partial, BaseTensors(*state.model)));
+  } else {
+    RETURN_IF_ERROR(ReadWeights(checkpoint, record, WeightsOf(*state.model, /*trained=*/false)));
+  }
+  const std::vector<CheckpointTensor> trained = WeightsOf(*state.model, /*trained=*/true);
+  RETURN_IF_ERROR(ReadWeights(checkpoint, record, trained));
+  RETURN_IF_ERROR(ReadMoments(checkpoint, record, trained, MomentsOf(state)));
+  state.partial = record.partial;
   state.step = record.step;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
@@ -194,7 +228,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::
   RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, /*seed=*/0));
-  RETURN_IF_ERROR(ReadWeights(checkpoint, record, WeightsOf(*model)));
+  RETURN_IF_ERROR(ReadMergedWeights(checkpoint, record, BaseTensors(*model)));
   return model;
 }
 

@@ -22,7 +22,7 @@ namespace braid {
 
 struct TrainingState {
   std::unique_ptr<LanguageModel> model;
-  // The range of model->values() that this rank updates: everything, or its shard.
+  // The range of model->trained_values() that this rank updates: everything, or its shard.
   Shard moments;
   // AdamW moments of that range, moments.size() elements each.
   std::vector<float> m;
@@ -34,6 +34,8 @@ struct TrainingState {
   double gate_penalty = 0;
   ValidationHistory validation;
   SpikeHistory spikes;
+  // Absent when all parameters are trained.
+  v1::PartialCheckpoint partial;
 };
 
 // Returns the range of `size` values whose moments rank `rank` keeps under a resolved spec:
@@ -61,12 +63,13 @@ absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkp
                        const std::string& dataset_key, const std::filesystem::path& tokenizer);
 
 // Restores a checkpoint. FailedPrecondition when it belongs to other data or another model than the
-// spec's.
+// spec's, or when its base has changed.
 absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,
                                            const v1::RunSpec& spec, const std::string& dataset_key,
                                            int rank);
 
-// Loads only the model of a checkpoint, for evaluation and generation.
+// Loads only the model of a checkpoint, for evaluation and generation, with adapters merged into
+// its weights.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint);
 
 }  // namespace braid

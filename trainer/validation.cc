@@ -9,6 +9,7 @@
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "formats/packed_dataset.h"
+#include "model/config/model_config.h"
 #include "runs/instance_schedule.h"
 
 namespace braid {
@@ -33,6 +34,7 @@ struct WindowSums {
 constexpr size_t kNumbersPerWindow = 4;
 
 int64_t NumWindows(const Validation::Domain& domain) {
+  if (domain.targets.has_value()) return domain.loader.num_instances();
   const int64_t length = domain.loader.sequence_length();
   return (domain.begins.back() + length - 1) / length;
 }
@@ -55,8 +57,27 @@ absl::StatusOr<std::vector<int32_t>> ReadWindow(const Validation::Domain& domain
   return tokens;
 }
 
+// Returns the sums over the answers of an instance. Their tokens are not divided by segments.
+absl::StatusOr<WindowSums> ScoreAnswers(const Validation::Domain& domain, int64_t instance,
+                                        LanguageModel& model) {
+  ASSIGN_OR_RETURN(Batch batch, domain.loader.Load(std::span(&instance, 1)));
+  domain.targets->Apply(instance, 0, &batch);
+  ASSIGN_OR_RETURN(
+      const ForwardResult result,
+      model.Evaluate(batch.inputs, batch.targets, /*batch_size=*/1, MergeMode::kSegment,
+                     /*want_routing=*/false, batch.first_visible));
+  WindowSums sums;
+  for (size_t t = 0; t < batch.targets.size(); ++t) {
+    if (batch.targets[t] < 0) continue;
+    sums.nats += result.token_loss[t];
+    ++sums.tokens;
+  }
+  return sums;
+}
+
 absl::StatusOr<WindowSums> ScoreWindow(const Validation::Domain& domain, int64_t window,
                                        LanguageModel& model) {
+  if (domain.targets.has_value()) return ScoreAnswers(domain, window, model);
   ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ReadWindow(domain, window));
   const Batch batch = domain.loader.Assemble(std::span(&tokens, 1));
   ASSIGN_OR_RETURN(const ForwardResult result,
@@ -107,26 +128,34 @@ std::vector<int64_t> AllotWindows(std::span<const int64_t> available, int64_t wa
 
 absl::StatusOr<Validation> Validation::Open(const v1::RunSpec& resolved) {
   Validation validation;
+  const bool one_example = RoutesOnOtherTokens(resolved.model().routing());
   if (resolved.datasets().empty()) {
-    RETURN_IF_ERROR(validation.AddDomains(resolved.dataset_dir(), ""));
+    RETURN_IF_ERROR(validation.AddDomains(resolved.dataset_dir(), "", one_example));
   }
   for (const v1::MixtureDataset& entry : resolved.datasets()) {
-    RETURN_IF_ERROR(validation.AddDomains(entry.dataset(), entry.dataset()));
+    RETURN_IF_ERROR(validation.AddDomains(entry.dataset(), entry.dataset(), one_example));
   }
   validation.Sample(resolved.seed(), resolved.validation().windows());
   return validation;
 }
 
-absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::string& shown_name) {
+absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::string& shown_name,
+                                    bool one_example) {
   ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  const std::filesystem::path heldout = std::filesystem::path(dataset_dir) / "heldout";
   for (const std::string& name : info.domains) {
-    const std::filesystem::path prefix = std::filesystem::path(dataset_dir) / "heldout" / name;
-    ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(prefix, info));
+    ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(heldout / name, info));
+    std::optional<SupervisedTargets> targets;
+    if (info.supervised) {
+      ASSIGN_OR_RETURN(targets,
+                       SupervisedTargets::Open(heldout, loader.num_instances(), one_example));
+    }
     std::vector<int64_t> begins = {0};
     for (int64_t i = 0; i < loader.num_instances(); ++i) {
       begins.push_back(begins.back() + loader.length(i));
     }
-    domains_.push_back({shown_name, name, std::move(loader), std::move(begins), {}});
+    domains_.push_back(
+        {shown_name, name, std::move(loader), std::move(begins), {}, std::move(targets)});
   }
   return absl::OkStatus();
 }

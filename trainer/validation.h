@@ -4,10 +4,12 @@
 // The windows are those of `braid eval perplexity` (evaluation/evaluation_text.h): the packed
 // sequences of a domain, joined again, form a stream; window w of length L predicts its tokens
 // [w L, (w + 1) L), and its input is the token before each of these, which is EOS for the first.
+// Windows of a supervised dataset are the instances of heldout/instances, and only answers count.
 #ifndef BRAID_TRAINER_VALIDATION_H_
 #define BRAID_TRAINER_VALIDATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "runs/checkpoint.h"
 #include "trainer/data_loader.h"
 #include "trainer/parallel/communicator.h"
+#include "trainer/supervised_targets.h"
 
 namespace braid {
 
@@ -50,6 +53,7 @@ class Validation {
     DataLoader loader;
     std::vector<int64_t> begins;   // where the packed sequences begin in the stream, and its end
     std::vector<int64_t> windows;  // the sampled ones
+    std::optional<SupervisedTargets> targets;  // of a supervised dataset
   };
   std::span<const Domain> domains() const { return domains_; }
 
@@ -59,7 +63,8 @@ class Validation {
     int64_t number;
   };
 
-  absl::Status AddDomains(const std::string& dataset_dir, const std::string& shown_name);
+  absl::Status AddDomains(const std::string& dataset_dir, const std::string& shown_name,
+                          bool one_example);
   void Sample(uint64_t seed, int64_t wanted);
 
   std::vector<Domain> domains_;
@@ -67,7 +72,7 @@ class Validation {
 };
 
 // Returns the loss that validations are compared by: without the first segment of each window,
-// whose tokens route themselves, unless no window is longer than a segment.
+// whose tokens route themselves, unless no window is longer than a segment or answers are scored.
 double SelectionLoss(const v1::ValidationMetrics& metrics);
 
 // Compares the loss after `step` with the best so far: updates `history` and sets best_loss,

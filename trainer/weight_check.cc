@@ -13,15 +13,16 @@
 namespace braid {
 namespace {
 
-// Returns one hash per parameter, of its elements within `part` of values().
+// Returns one hash per parameter, of its elements within `part` of trained_values().
 std::vector<uint64_t> Hashes(LanguageModel& model, Shard part) {
   const std::span<Parameter> parameters = model.parameters();
-  const float* const values = model.values().data();
+  const float* const values = model.trained_values().data();
   const int64_t count = static_cast<int64_t>(parameters.size());
   std::vector<uint64_t> hashes(count);
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < count; ++i) {
-    const size_t offset = static_cast<size_t>(parameters[i].value.data() - values);
+    if (parameters[i].gradient.empty()) continue;
+    const auto offset = static_cast<size_t>(parameters[i].value.data() - values);
     const size_t begin = std::clamp(offset, part.begin, part.end);
     const size_t end = std::clamp(offset + parameters[i].value.size(), part.begin, part.end);
     hashes[i] = XXH3_64bits(values + begin, (end - begin) * sizeof(float));
@@ -65,7 +66,7 @@ absl::Status Difference(int64_t step, const std::string& name,
 // differs; every rank sees the same numbers and so leaves the loop at the same parameter.
 absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& communicator) {
   if (communicator.world_size() == 1) return absl::OkStatus();
-  const std::vector<uint64_t> mine = Hashes(model, {0, model.values().size()});
+  const std::vector<uint64_t> mine = Hashes(model, {0, model.trained_values().size()});
   const uint64_t together = XXH3_64bits(mine.data(), mine.size() * sizeof(uint64_t));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> all, GatherNumbers(communicator, together));
   if (AllEqual(all)) return absl::OkStatus();
@@ -81,7 +82,7 @@ absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& co
 void OwnWeights::Remember(TrainingState& state) {
   part_ = state.moments;
   hashes_.clear();
-  if (part_.size() < state.model->values().size()) hashes_ = Hashes(*state.model, part_);
+  if (part_.size() < state.model->trained_values().size()) hashes_ = Hashes(*state.model, part_);
 }
 
 absl::Status OwnWeights::Check(TrainingState& state, int rank) const {

@@ -14,9 +14,9 @@
 
 namespace braid {
 
-// Compares the weights of all ranks by hash (XXH3, 64 bits per parameter). Collective. Aborted, the
-// same on every rank, names `step` (steps done), the first parameter that differs, the ranks in the
-// minority there (of two ranks, rank 1) and both hashes.
+// Compares the trained weights of all ranks by hash (XXH3, 64 bits per parameter). Collective.
+// Aborted, the same on every rank, names `step` (steps done), the first parameter that differs, the
+// ranks in the minority there (of two ranks, rank 1) and both hashes.
 absl::Status CompareWeights(int64_t step, LanguageModel& model, Communicator& communicator);
 
 // Detects changes of the weights that this rank alone updates. With a sharded optimizer every rank

@@ -21,11 +21,13 @@ AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
 // Returns the parts of the trained parameters that lie in state.moments.
 std::vector<AdamwParameter> OwnParameters(TrainingState& state) {
   std::vector<AdamwParameter> own;
-  size_t offset = 0;
+  const float* const gradients = state.model->gradients().data();
   for (const Parameter& p : state.model->parameters()) {
+    if (!p.trained) continue;
+    const auto offset = static_cast<size_t>(p.gradient.data() - gradients);
     const size_t begin = std::max(offset, state.moments.begin);
     const size_t end = std::min(offset + p.value.size(), state.moments.end);
-    if (p.trained && begin < end) {
+    if (begin < end) {
       const size_t size = end - begin, moment = begin - state.moments.begin;
       own.push_back({.value = p.value.subspan(begin - offset, size),
                      .gradient = p.gradient.subspan(begin - offset, size),
@@ -33,7 +35,6 @@ std::vector<AdamwParameter> OwnParameters(TrainingState& state) {
                      .v = std::span(state.v).subspan(moment, size),
                      .decay = p.decay});
     }
-    offset += p.value.size();
   }
   return own;
 }
@@ -48,9 +49,9 @@ absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_ra
               ClipFactor(gradient_norm, config.clip_norm()), OwnParameters(state));
   }
   ++state.step;
-  if (state.moments.size() == state.model->values().size()) return absl::OkStatus();
+  if (state.moments.size() == state.model->trained_values().size()) return absl::OkStatus();
   const ScopedPhase phase(Phase::kCommunication);
-  return communicator.AllGatherShards(state.model->values());
+  return communicator.AllGatherShards(state.model->trained_values());
 }
 
 }  // namespace braid

@@ -6,7 +6,7 @@
 //   a reader        (GetRun, EnsureSupervised) observes the run directory from outside and derives
 //                   the state of the run, or learns that the run needs a new supervisor
 //                   (observe_run.h).
-// docs/control.md contains the table; decision_test covers every row.
+// kRules in decision.cc is the table; decision_test covers every row.
 #ifndef BRAID_CONTROL_SUPERVISION_DECISION_H_
 #define BRAID_CONTROL_SUPERVISION_DECISION_H_
 

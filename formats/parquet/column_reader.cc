@@ -141,6 +141,20 @@ absl::Status ParquetColumnReader::NextPage() {
   return status;
 }
 
+// A few bytes of indices into a dictionary can stand for any number of long values.
+absl::Status ParquetColumnReader::CountExpansion() {
+  for (const std::string_view text : values_.strings) {
+    expanded_bytes_ += static_cast<int64_t>(text.size());
+  }
+  if (column_.max_repetition_level > 0) {
+    expanded_bytes_ += static_cast<int64_t>(num_entries_ * sizeof(float));
+  }
+  if (expanded_bytes_ <= max_expanded_bytes_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("its pages expand to more than ", max_expanded_bytes_,
+                   " bytes, expected at most that for the bytes that they have in the file"));
+}
+
 absl::Status ParquetColumnReader::ReadDictionary(const ParquetPage& page, std::string_view body) {
   if (has_dictionary_) return BadPage("a second dictionary");
   has_dictionary_ = true;
@@ -218,7 +232,9 @@ absl::Status ParquetColumnReader::ReadValues(std::string_view bytes, ParquetEnco
         std::ranges::count(definitions_, static_cast<uint32_t>(column_.max_definition_level)));
   }
   const EncodedValues encoded{bytes, encoding, count};
-  return DecodeValues(encoded, column_, has_dictionary_ ? &dictionary_ : nullptr, &values_);
+  RETURN_IF_ERROR(
+      DecodeValues(encoded, column_, has_dictionary_ ? &dictionary_ : nullptr, &values_));
+  return CountExpansion();
 }
 
 }  // namespace braid

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,10 @@ class ParquetColumnReader {
   ParquetColumnReader(const ParquetColumn& column, const ParquetChunk& chunk,
                       const ParquetBytes& bytes);
 
+  // Limits the bytes of all text, or of all list elements, to `max_bytes`; Next() and Skip() return
+  // RESOURCE_EXHAUSTED at a page that exceeds it.
+  void LimitExpansion(int64_t max_bytes) { max_expanded_bytes_ = max_bytes; }
+
   // Reads the next row, of which there must be one. DATA_LOSS for damaged pages, UNIMPLEMENTED for
   // what is not supported; no row can be read after an error.
   absl::Status Next(ParquetCell* cell);
@@ -52,6 +57,7 @@ class ParquetColumnReader {
   absl::StatusOr<std::string_view> LevelsOfV1(ParquetEncoding encoding, int16_t max_level,
                                               std::string_view body, std::vector<uint32_t>* levels);
   absl::Status ReadLevels(std::string_view bytes, int16_t max_level, std::vector<uint32_t>* levels);
+  absl::Status CountExpansion();
   absl::Status ReadValues(std::string_view bytes, ParquetEncoding encoding);
   absl::Status NextList(ParquetCell* cell);
   void Take(ParquetCell* cell);
@@ -65,6 +71,8 @@ class ParquetColumnReader {
   const ParquetBytes* bytes_;
   int64_t next_page_, end_;  // offsets in the file of the pages not yet read
   int64_t values_left_;      // on pages not yet read
+  int64_t max_expanded_bytes_ = std::numeric_limits<int64_t>::max();
+  int64_t expanded_bytes_ = 0;
   std::string dictionary_bytes_, page_bytes_;
   ParquetValues dictionary_;
   bool has_dictionary_ = false;

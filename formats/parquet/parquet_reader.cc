@@ -77,6 +77,22 @@ absl::StatusOr<ParquetFooter> ReadFooter(const ParquetBytes& bytes, int64_t size
   return parsed;
 }
 
+// Pages of two row groups must not be the same bytes, or a small file could hold any number of
+// rows.
+absl::Status CheckChunks(const ParquetFooter& footer, int64_t size) {
+  for (size_t c = 0; c < footer.columns.size(); ++c) {
+    int64_t left = size;
+    for (size_t group = 0; group < footer.row_groups.size(); ++group) {
+      left -= std::min(footer.row_groups[group].chunks[c].size, left + 1);
+      if (left >= 0) continue;
+      return absl::DataLossError(absl::StrCat("bad footer: the pages of column \"",
+                                              footer.columns[c].name, "\" up to row group ", group,
+                                              " have more bytes than the file, ", size));
+    }
+  }
+  return absl::OkStatus();
+}
+
 bool IsReadable(const ParquetColumn& column) {
   const bool number = column.type == ParquetType::kFloat || column.type == ParquetType::kDouble ||
                       column.type == ParquetType::kInt32 || column.type == ParquetType::kInt64;
@@ -105,6 +121,7 @@ absl::StatusOr<ParquetReader> ParquetReader::FromBytes(ParquetBytes bytes, int64
                                                        const std::filesystem::path& path) {
   absl::StatusOr<ParquetFooter> footer = ReadFooter(bytes, size);
   if (!footer.ok()) return AtPath(path, footer.status());
+  if (const absl::Status fits = CheckChunks(*footer, size); !fits.ok()) return AtPath(path, fits);
   return ParquetReader(path, std::move(bytes), size, *std::move(footer));
 }
 
@@ -136,7 +153,19 @@ absl::Status ParquetReader::Select(const std::vector<std::string>& names) {
   }
   selected_ = std::move(selected);
   cells_.assign(selected_.size(), {});
+  limits_.assign(selected_.size(), std::nullopt);
   return Seek(0);
+}
+
+void ParquetReader::LimitExpansion(size_t i, int64_t ratio, int64_t spare_bytes) {
+  limits_[i] = Expansion{ratio, spare_bytes};
+}
+
+int64_t ParquetReader::MaxExpandedBytes(size_t i, const ParquetChunk& chunk) const {
+  const double share = static_cast<double>(chunk.size) / static_cast<double>(size_);
+  const double most = static_cast<double>(chunk.size) * static_cast<double>(limits_[i]->ratio) +
+                      share * static_cast<double>(limits_[i]->spare_bytes);
+  return static_cast<int64_t>(std::min(most, 1e18));
 }
 
 absl::Status ParquetReader::Seek(int64_t row) {
@@ -192,6 +221,7 @@ absl::Status ParquetReader::OpenGroup() {
       return InColumn(i, absl::DataLossError("its pages lie beyond the end of the file"));
     }
     readers_.emplace_back(footer_.columns[selected_[i]], chunk, *bytes_);
+    if (limits_[i]) readers_.back().LimitExpansion(MaxExpandedBytes(i, chunk));
   }
   group_end_ = row_ + group.num_rows;
   ++next_group_;
@@ -200,8 +230,11 @@ absl::Status ParquetReader::OpenGroup() {
 
 absl::Status ParquetReader::InColumn(size_t i, const absl::Status& status) const {
   if (status.ok()) return status;
-  return {status.code(), absl::StrCat(path_.string(), ", column \"", selected(i).name, "\", row ",
-                                      row_, ": ", status.message())};
+  // OpenGroup() counts a row group after its checks.
+  const size_t group = next_group_ - (readers_.size() == selected_.size() ? 1 : 0);
+  return {status.code(),
+          absl::StrCat(path_.string(), ", column \"", selected(i).name, "\", row group ", group,
+                       ", row ", row_, ": ", status.message())};
 }
 
 absl::Status ParquetReader::Next() {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,11 +45,16 @@ class ParquetReader {
   // does not exist or that is neither scalar nor a list of numbers.
   absl::Status Select(const std::vector<std::string>& names);
 
+  // Limits the text or list elements of selected column number `i` in each row group to `ratio`
+  // bytes for each byte that its pages have in the file, plus their share of `spare_bytes` for a
+  // whole file; pages beyond that are RESOURCE_EXHAUSTED.
+  void LimitExpansion(size_t i, int64_t ratio, int64_t spare_bytes);
+
   // Moves to a row, 0 to num_rows().
   absl::Status Seek(int64_t row);
 
   // Reads row row() and advances. Requires: row() < num_rows(). DATA_LOSS for damaged pages, with
-  // the file, the column and the row.
+  // the file, the column, the row group and the row.
   absl::Status Next();
 
   // Returns the row group that starts at row() if none of its rows was read, otherwise null. Its
@@ -70,6 +76,7 @@ class ParquetReader {
  private:
   ParquetReader(std::filesystem::path path, ParquetBytes bytes, int64_t size, ParquetFooter footer);
   absl::Status OpenGroup();
+  int64_t MaxExpandedBytes(size_t i, const ParquetChunk& chunk) const;
   void CountGroup(const ParquetRowGroup& group);
   absl::Status InColumn(size_t i, const absl::Status& status) const;
 
@@ -79,6 +86,10 @@ class ParquetReader {
   int64_t size_;
   ParquetFooter footer_;
   std::vector<size_t> selected_;
+  struct Expansion {
+    int64_t ratio, spare_bytes;
+  };
+  std::vector<std::optional<Expansion>> limits_;  // by number of the selected column
   std::vector<ParquetCell> cells_;
   std::vector<ParquetColumnReader> readers_;  // one per selected column, in the current row group
   size_t next_group_ = 0;

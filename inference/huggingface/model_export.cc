@@ -13,6 +13,7 @@
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_json.h"
 #include "formats/weight_files.h"
+#include "inference/huggingface/adapter_files.h"
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
@@ -232,6 +233,16 @@ absl::StatusOr<ExportOptions> OptionsOf(const v1::ExportRequest& request,
   return options;
 }
 
+absl::StatusOr<v1::ExportResponse> ExportAdapterOnly(const v1::ExportRequest& request,
+                                                     const ModelPath& path) {
+  if (request.has_bake_prompt() || !request.dtype().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("adapter: got ", request.has_bake_prompt() ? "bake_prompt" : "dtype",
+                     " too, expected adapters alone, which are written as float32"));
+  }
+  return ExportAdapter(path, request.force(), request.output_dir());
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::path& tokenizer,
@@ -257,6 +268,11 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
+  if (request.adapter()) {
+    ASSIGN_OR_RETURN(v1::ExportResponse response, ExportAdapterOnly(request, path));
+    *response.mutable_source() = path.source;
+    return response;
+  }
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));

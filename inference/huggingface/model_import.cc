@@ -15,6 +15,7 @@
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_json.h"
 #include "formats/weight_files.h"
+#include "inference/huggingface/adapter_files.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/imported_checkpoint.h"
@@ -142,6 +143,7 @@ absl::StatusOr<v1::ModelConfig> ReadConfigJson(const fs::path& directory) {
 }  // namespace
 
 absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
+  if (!request.base().empty()) return ImportAdapter(request);
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   const fs::path source = request.source_dir();

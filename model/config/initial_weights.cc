@@ -27,11 +27,17 @@ double Uniform(uint64_t key, uint64_t counter) {
 
 void FillInitialValues(const ParameterSpec& spec, uint64_t seed, std::span<float> values) {
   BRAID_CHECK(static_cast<int64_t>(values.size()) == spec.size) << spec.name;
+  const uint64_t key = StreamKey(seed, spec.name);
+  if (spec.initial_bound > 0) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(spec.initial_bound * (2 * Uniform(key, i) - 1));
+    }
+    return;
+  }
   if (spec.initial_std == 0) {
     std::fill(values.begin(), values.end(), spec.initial_value);
     return;
   }
-  const uint64_t key = StreamKey(seed, spec.name);
   // Box-Muller transform: each pair of uniform numbers gives a pair of normal ones.
   for (size_t i = 0; i < values.size(); i += 2) {
     const double radius = spec.initial_std * std::sqrt(-2 * std::log(Uniform(key, i)));

@@ -9,9 +9,9 @@
 
 namespace braid {
 
-// Fills `values` (spec.size elements) with a constant or with normally distributed values. Element
-// i is a pure function of (seed, spec.name, i) and the standard deviation, so models that differ in
-// routing agree on the parameters that both have.
+// Fills `values` (spec.size elements) with a constant, or with normally or uniformly distributed
+// values. Element i is a pure function of (seed, spec.name, i) and the standard deviation, so
+// models that differ in routing agree on the parameters that both have.
 void FillInitialValues(const ParameterSpec& spec, uint64_t seed, std::span<float> values);
 
 }  // namespace braid

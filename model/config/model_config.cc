@@ -231,6 +231,10 @@ bool RoutesTokens(const v1::RoutingConfig& resolved) {
   return resolved.router() == v1::EXPERT_CHOICE_TOKEN || resolved.router() == v1::TOKEN_CHOICE;
 }
 
+bool RoutesOnOtherTokens(const v1::RoutingConfig& resolved) {
+  return resolved.router() != v1::DENSE && resolved.router() != v1::TOKEN_CHOICE;
+}
+
 bool HasRouterMatrix(const v1::RoutingConfig& resolved) {
   if (resolved.router() != v1::TOKEN_CHOICE) return resolved.router() != v1::DENSE;
   const v1::TokenRouting::Gate gate = resolved.token().gate();

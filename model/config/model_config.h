@@ -52,6 +52,10 @@ bool MergesExperts(const v1::RoutingConfig& resolved);
 // Returns true when the router decides for each token (EXPERT_CHOICE_TOKEN, TOKEN_CHOICE).
 bool RoutesTokens(const v1::RoutingConfig& resolved);
 
+// Returns true when the experts of a token depend on other tokens of its sequence: for every router
+// but DENSE and TOKEN_CHOICE.
+bool RoutesOnOtherTokens(const v1::RoutingConfig& resolved);
+
 // Returns true when layers with experts have a router matrix: for every router with experts, except
 // TOKEN_CHOICE with a gate that is computed (KEY_MEAN) or drawn (RANDOM).
 bool HasRouterMatrix(const v1::RoutingConfig& resolved);

@@ -47,7 +47,8 @@ class LayoutBuilder {
                       .offset = offset_,
                       .size = size,
                       .initial_std = std,
-                      .trained = trained});
+                      .trained = trained,
+                      .gradient_offset = offset_});
     offset_ += size;
   }
 

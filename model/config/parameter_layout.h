@@ -19,20 +19,25 @@ struct ParameterSpec {
   // denotes the transpose of the Hugging Face "weight": the FFN kernel needs hidden units as rows
   // in all three matrices.
   std::string name;
-  // "embedding", "attention", "ffn", "router", "norm" or "head".
+  // "embedding", "attention", "ffn", "router", "norm", "head" or "adapter".
   std::string group;
   std::vector<int64_t> shape;
   // First element and number of elements in the flat array.
   int64_t offset = 0;
   int64_t size = 0;
-  // Standard deviation of the initial normal values; 0 means that all are initial_value.
+  // Standard deviation of the initial normal values; 0 means that all are initial_value, or
+  // uniform in +- initial_bound where that is positive.
   double initial_std = 0;
   float initial_value = 1;
+  double initial_bound = 0;
   // False for a parameter that keeps its initial values: it has no gradient and is not updated.
   bool trained = true;
+  // First element in the flat array of gradients; -1 for a parameter that has none there.
+  int64_t gradient_offset = -1;
 };
 
-// Returns all parameters in flat order. `resolved` comes from ResolveModelConfig.
+// Returns all parameters in flat order, each with a place in the array of gradients, which has the
+// same order. `resolved` comes from ResolveModelConfig.
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved);
 
 // Returns "model.layers.<layer>.".

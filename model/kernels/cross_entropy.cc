@@ -84,7 +84,9 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     const int64_t rows = ChunkRows(head.size(0));
     at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
     at::Tensor dhidden = at::empty_like(hidden);
-    at::Tensor dhead = at::zeros_like(head);
+    // A head that is not trained has no gradient.
+    const bool trains_head = head.requires_grad();
+    at::Tensor dhead = trains_head ? at::zeros_like(head) : at::Tensor();
     for (int64_t start = 0; start < hidden.size(0); start += rows) {
       const int64_t n = std::min(rows, hidden.size(0) - start);
       const at::Tensor chunk = hidden.narrow(0, start, n);
@@ -93,7 +95,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
                                           chunk_targets, losses.narrow(0, start, n));
       // Rows of ignored tokens are zeroed in the operands [n, D] of the two products, which are
       // narrower than the logits [n, V].
-      dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
+      if (trains_head) dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
       at::Tensor place = dhidden.narrow(0, start, n);
       at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
       place.masked_fill_(chunk_targets.ignored, 0);
@@ -106,7 +108,8 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const ScopedPhase phase(Phase::kHead);
     const variable_list saved = context->get_saved_variables();
-    return {saved[0] * gradients[0], saved[1] * gradients[0], at::Tensor(), at::Tensor()};
+    return {saved[0] * gradients[0], saved[1].defined() ? saved[1] * gradients[0] : at::Tensor(),
+            at::Tensor(), at::Tensor()};
   }
 };
 

@@ -57,14 +57,21 @@ class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
     const at::Tensor &x = saved[0], &routing = saved[1], &kept = saved[4];
     const at::Tensor dy = incoming[0].contiguous();
     const at::Tensor dx = at::empty_like(x), drouting = at::empty_like(routing);
-    const GradientAccumulator gate_up = AccumulatorOf(saved[2]), down = AccumulatorOf(saved[3]);
+    // The routing's gradient needs those of the experts, even where these are not trained.
+    const bool trained = !IsDense(routing) || saved[2].requires_grad() || saved[3].requires_grad();
+    GradientAccumulator gate_up, down;
+    FfnMatrixGradients gradients = {nullptr, nullptr, nullptr};
+    if (trained) {
+      gate_up = AccumulatorOf(saved[2]);
+      down = AccumulatorOf(saved[3]);
+      float* const gate = gate_up.buffer.data_ptr<float>();
+      gradients = {gate, gate + gate_up.buffer.numel() / 2, down.buffer.data_ptr<float>()};
+    }
     const FfnDropout dropout = SavedDropout(context);
     double dlogit = 0;
-    float* gate = gate_up.buffer.data_ptr<float>();
     FusedFfnBackward(ShapeOf(x, routing, saved[3]), Data(x), Data(routing),
                      MatricesOf(saved[2], saved[3]), Data(kept), Data(dy), Data(dx), Data(drouting),
-                     {gate, gate + gate_up.buffer.numel() / 2, down.buffer.data_ptr<float>()},
-                     at::get_num_threads(), dropout.ForKernel(), &dlogit);
+                     gradients, at::get_num_threads(), dropout.ForKernel(), &dlogit);
     return {dx,
             IsDense(routing) ? at::Tensor() : drouting,
             gate_up.report,
@@ -84,8 +91,9 @@ bool CanFuseFfn(const at::Tensor& x) {
 at::Tensor FusedFfn(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& gate_up,
                     const at::Tensor& down, const FfnDropout& dropout) {
   const bool differentiate =
-      at::GradMode::is_enabled() && (x.requires_grad() || gate_up.requires_grad() ||
-                                     (routing.defined() && routing.requires_grad()));
+      at::GradMode::is_enabled() &&
+      (x.requires_grad() || gate_up.requires_grad() || down.requires_grad() ||
+       (routing.defined() && routing.requires_grad()));
   const at::Tensor weights = routing.defined() ? routing.contiguous() : at::empty({0}, x.options());
   return FusedFfnFunction::apply(x.contiguous(), weights, gate_up.contiguous(), down.contiguous(),
                                  dropout.LogitArgument(x.options()), dropout, differentiate);

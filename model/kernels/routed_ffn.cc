@@ -81,7 +81,7 @@ class RoutedForward : public RoutedPass {
 
 // The backward pass of a group:
 //   for each expert, slab by slab:                                   (parallel over experts)
-//     gather the rows of x and dy of its tokens
+//     gather the rows of x and dy of its tokens, for the outer products in blocks of features
 //     for each tile of its hidden units, packed:
 //       for each panel:
 //         da = dy W_down^T,  (dg, du, a) = backward of SwiGLU
@@ -104,7 +104,8 @@ class RoutedBackward : public RoutedPass {
     dy_ = dy;
     weight_gradients_ = group_.experts.weights == nullptr ? nullptr : weight_gradients;
     const int64_t values_size = 3 * largest_slab_ * tile_rows();
-    const int64_t own_size = 2 * slab_rows_size() + packed_size() + values_size;
+    const int64_t blocks_size = trained_ ? largest_slab_ * shape_.width : 0;
+    const int64_t own_size = slab_rows_size() + 2 * blocks_size + packed_size() + values_size;
     Scratch scratch(pair_rows_size() + num_threads * own_size + 2 * Scratch::kPadding);
     pair_rows_ = scratch.Take(pair_rows_size());
     float* const own = scratch.Take(num_threads * own_size);
@@ -112,8 +113,9 @@ class RoutedBackward : public RoutedPass {
     {
       Buffers buffers;
       buffers.dy = own + omp_get_thread_num() * own_size;
-      buffers.x = buffers.dy + slab_rows_size();
-      buffers.packed = buffers.x + slab_rows_size();
+      buffers.dy_blocks = buffers.dy + slab_rows_size();
+      buffers.x_blocks = buffers.dy_blocks + blocks_size;
+      buffers.packed = buffers.x_blocks + blocks_size;
       buffers.projections = buffers.packed + packed_size();
       buffers.activation = buffers.projections + 2 * largest_slab_ * tile_rows();
 #pragma omp for schedule(dynamic)
@@ -126,7 +128,7 @@ class RoutedBackward : public RoutedPass {
 
  private:
   struct Buffers {
-    float *dy, *x, *packed;
+    float *dy, *dy_blocks, *x_blocks, *packed;
     float* projections;  // [slab, 2 * rows]: d(gate), d(up)
     float* activation;   // [slab, rows]: d(activation), then the activation
   };
@@ -141,7 +143,10 @@ class RoutedBackward : public RoutedPass {
 
   void BackwardSlab(const ExpertSlab& slab, const Buffers& buffers) {
     Gather(slab, dy_, buffers.dy);
-    if (trained_) Gather(slab, group_.x, buffers.x);
+    if (trained_) {
+      GatherBlocks(slab, dy_, buffers.dy_blocks);
+      GatherBlocks(slab, group_.x, buffers.x_blocks);
+    }
     ForEachTile(slab.expert, [&](const ExpertTile& tile) {
       float* const gate_up = PackColumns(tile, 2, buffers.packed);
       PackRows(tile, 1, PackRows(tile, 0, gate_up));
@@ -214,30 +219,30 @@ class RoutedBackward : public RoutedPass {
       const bool down = matrix == 2;
       const float* const values = down ? buffers.activation : buffers.projections + matrix * rows;
       const int64_t stride = down ? rows : 2 * rows;
-      const float* const source = down ? buffers.dy : buffers.x;
-      for (const auto [first, count] : {PairPanel{0, full}, PairPanel{full, slab.count - full}}) {
-        if (count > 0) {
-          AddOuterProducts(count, tile, values + first * stride, stride,
-                           source + first * row_stride_, out);
+      const float* const blocks = down ? buffers.dy_blocks : buffers.x_blocks;
+      for (int64_t block = 0; block < shape_.width; block += kBlockFeatures) {
+        const int64_t features = std::min(kBlockFeatures, shape_.width - block);
+        for (const auto [first, count] : {PairPanel{0, full}, PairPanel{full, slab.count - full}}) {
+          if (count == 0) continue;
+          AddOuterProduct(count, tile, features, values + first * stride, stride,
+                          blocks + block * slab.count + first * features, out + block);
         }
       }
     }
   }
 
-  // Computes out [rows, D] += values [pairs, rows]^T * source [pairs, D].
-  void AddOuterProducts(int64_t pairs, const ExpertTile& tile, const float* values, int64_t stride,
-                        const float* source, float* out) const {
-    for (int64_t block = 0; block < shape_.width; block += kBlockFeatures) {
-      const SmallGemm product({.rows = tile.count,
-                               .columns = std::min(kBlockFeatures, shape_.width - block),
-                               .depth = pairs,
-                               .left_stride = stride,
-                               .right_stride = row_stride_,
-                               .out_stride = shape_.width,
-                               .left_transposed = true,
-                               .accumulate = true});
-      product(values, source + block, out + block);
-    }
+  // Computes out [rows, features] += values [pairs, rows]^T * block [pairs, features].
+  void AddOuterProduct(int64_t pairs, const ExpertTile& tile, int64_t features, const float* values,
+                       int64_t stride, const float* block, float* out) const {
+    const SmallGemm product({.rows = tile.count,
+                             .columns = features,
+                             .depth = pairs,
+                             .left_stride = stride,
+                             .right_stride = features,
+                             .out_stride = shape_.width,
+                             .left_transposed = true,
+                             .accumulate = true});
+    product(values, block, out);
   }
 
   const bool trained_;

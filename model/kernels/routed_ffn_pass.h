@@ -25,7 +25,7 @@ inline constexpr int64_t kRoutedRowPadding = 16;
 // Pairs of one expert that share the packed rows of a tile.
 inline constexpr int64_t kSlabPairs = 512;
 // Pairs of a group of tokens. Their output rows are written and added up while still in cache.
-inline constexpr int64_t kGroupPairs = 8192;
+inline constexpr int64_t kGroupPairs = 16384;
 
 // A group of tokens. Pointers refer to the group's first token or pair.
 struct TokenGroup {
@@ -79,6 +79,19 @@ class RoutedPass {
     for (int64_t i = 0; i < slab.count; ++i) {
       const int64_t token = sorted_.pairs[slab.first + i] / shape_.active;
       std::copy_n(source + token * shape_.width, shape_.width, rows + i * row_stride_);
+    }
+  }
+
+  // Copies the rows of the slab's tokens from an array [T, D] to blocks of 64 features, each
+  // [count, features]: the form in which products that sum over pairs read memory in order.
+  void GatherBlocks(const ExpertSlab& slab, const float* source, float* blocks) const {
+    for (int64_t i = 0; i < slab.count; ++i) {
+      const int64_t token = sorted_.pairs[slab.first + i] / shape_.active;
+      const float* const row = source + token * shape_.width;
+      for (int64_t block = 0; block < shape_.width; block += kBlockFeatures) {
+        const int64_t features = std::min(kBlockFeatures, shape_.width - block);
+        std::copy_n(row + block, features, blocks + block * slab.count + i * features);
+      }
     }
   }
 

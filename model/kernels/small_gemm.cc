@@ -4,6 +4,8 @@
 #include <libxsmm.h>
 #endif
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace braid {
@@ -11,6 +13,19 @@ namespace braid {
 #ifdef BRAID_HAS_XSMM
 
 namespace {
+
+// Floats of `right` that one kernel reads: 16 KiB, half of the smallest first-level cache. A
+// constant, because the depth of the slices determines the order of the sums.
+constexpr int64_t kSliceFloats = 4096;
+// Slices are multiples of this many rows of `right`, and at least as deep.
+constexpr int64_t kSliceRows = 16;
+
+int64_t SliceDepth(const SmallGemmShape& shape) {
+  const int64_t fitting = std::max(kSliceFloats / shape.columns, kSliceRows);
+  const int64_t num_slices = (shape.depth + fitting - 1) / fitting;
+  const int64_t depth = (shape.depth + num_slices - 1) / num_slices;
+  return std::min(shape.depth, (depth + kSliceRows - 1) / kSliceRows * kSliceRows);
+}
 
 // A row-major matrix is a column-major matrix transposed, so out = left right is computed as out^T
 // = right^T left^T: operands and dimensions are passed in reverse order. No packing is involved;
@@ -28,12 +43,28 @@ libxsmm_smmfunction Generate(const SmallGemmShape& shape) {
                              &out_stride, &alpha, &beta, &flags, &prefetch);
 }
 
+libxsmm_smmfunction Slice(SmallGemmShape shape, int64_t depth, bool accumulate) {
+  shape.depth = depth;
+  shape.accumulate = accumulate;
+  const libxsmm_smmfunction kernel = Generate(shape);
+  BRAID_CHECK(kernel != nullptr) << "no kernel for " << shape.rows << " x " << shape.columns
+                                 << " x " << depth;
+  return kernel;
+}
+
 }  // namespace
 
-SmallGemm::SmallGemm(const SmallGemmShape& shape)
-    : kernel_(reinterpret_cast<Kernel>(Generate(shape))) {
-  BRAID_CHECK(kernel_ != nullptr) << "no kernel for " << shape.rows << " x " << shape.columns
-                                  << " x " << shape.depth;
+SmallGemm::SmallGemm(const SmallGemmShape& shape) {
+  const int64_t depth = SliceDepth(shape);
+  num_slices_ = (shape.depth + depth - 1) / depth;
+  left_step_ = shape.left_transposed ? depth * shape.left_stride : depth;
+  right_step_ = depth * shape.right_stride;
+  first_ = reinterpret_cast<Kernel>(Slice(shape, depth, shape.accumulate));
+  if (num_slices_ > 2) next_ = reinterpret_cast<Kernel>(Slice(shape, depth, true));
+  if (num_slices_ > 1) {
+    const int64_t rest = shape.depth - (num_slices_ - 1) * depth;
+    last_ = reinterpret_cast<Kernel>(Slice(shape, rest, true));
+  }
 }
 
 bool HasSmallGemm() {
@@ -51,9 +82,7 @@ bool HasSmallGemm() {
 
 #else
 
-SmallGemm::SmallGemm(const SmallGemmShape&) : kernel_(nullptr) {
-  BRAID_CHECK(false) << "built without LIBXSMM";
-}
+SmallGemm::SmallGemm(const SmallGemmShape&) { BRAID_CHECK(false) << "built without LIBXSMM"; }
 
 bool HasSmallGemm() { return false; }
 

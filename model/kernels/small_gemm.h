@@ -22,20 +22,31 @@ struct SmallGemmShape {
   bool accumulate = false;
 };
 
-// One generated kernel. Cheap to copy; thread-safe.
+// A product by generated kernels. A kernel reads all of `right` for every few rows of `left`, so a
+// deep product is cut into slices whose part of `right` stays in the first-level cache: at a depth
+// of 512 this took .6 of the time of one kernel on Zen 3. Cheap to copy; thread-safe.
 class SmallGemm {
  public:
   // Generates code on the first call for a shape; later calls look it up.
   explicit SmallGemm(const SmallGemmShape& shape);
 
   void operator()(const float* left, const float* right, float* out) const {
-    kernel_(right, left, out);
+    first_(right, left, out);
+    for (int64_t slice = 1; slice < num_slices_; ++slice) {
+      (slice + 1 < num_slices_ ? next_ : last_)(right + slice * right_step_,
+                                                left + slice * left_step_, out);
+    }
   }
 
  private:
   // LIBXSMM is column-major: its first matrix is our right one.
   using Kernel = void (*)(const float* right, const float* left, float* out);
-  Kernel kernel_;
+
+  int64_t num_slices_ = 1;
+  int64_t left_step_ = 0, right_step_ = 0;  // floats between slices of an operand
+  Kernel first_ = nullptr;                  // of the first slice
+  Kernel next_ = nullptr;                   // of the later ones but the last; these two add to out
+  Kernel last_ = nullptr;
 };
 
 // Returns whether kernels can be generated for this CPU.

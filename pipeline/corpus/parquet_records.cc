@@ -17,6 +17,10 @@ bool HasText(const ParquetColumn& column) {
          !column.is_decimal;
 }
 
+// A row counts as this many bytes, those of a line about it, in the limit of expansion: pages of
+// nulls or of one repeated value have millions of rows in a few bytes.
+constexpr int64_t kBytesPerRow = 100;
+
 // Returns whether values of the column can name something.
 bool HasLabels(const ParquetColumn& column) {
   return HasText(column) ||
@@ -37,6 +41,15 @@ int Selected(const std::string& name, std::vector<std::string>* selected) {
   const auto number = static_cast<int>(found - selected->begin());
   if (found == selected->end()) selected->push_back(name);
   return number;
+}
+
+Record Bomb(int64_t row, std::string detail) {
+  return {.kind = RecordKind::kDamage,
+          .offset = row,
+          .reason = "decompression bomb",
+          .detail = std::move(detail),
+          .shows_fields = true,
+          .is_last = true};
 }
 
 absl::Status AsSettingError(const absl::Status& status) {
@@ -84,7 +97,14 @@ absl::Status ParquetRecords::SelectColumns() {
   }
   RETURN_IF_ERROR(CheckEmbeddingColumn(&selected));
   RETURN_IF_ERROR(CheckFilterColumns(&selected));
-  return reader_->Select(selected);
+  RETURN_IF_ERROR(reader_->Select(selected));
+  // Filters and domains use one value at a time.
+  for (const int column : {0, id_, embedding_}) {
+    if (column < 0) continue;
+    reader_->LimitExpansion(static_cast<size_t>(column), settings_.expansion_limit.max_ratio,
+                            settings_.expansion_limit.min_bytes);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ParquetRecords::CheckEmbeddingColumn(std::vector<std::string>* selected) {
@@ -126,12 +146,7 @@ absl::StatusOr<Record> ParquetRecords::Damage(int64_t row, const absl::Status& e
   if (absl::IsUnimplemented(error)) return AsSettingError(error);
   if (!absl::IsResourceExhausted(error)) return DamageAt(row, error);
   // A page beyond the limits of the reader.
-  return Record{.kind = RecordKind::kDamage,
-                .offset = row,
-                .reason = "decompression bomb",
-                .detail = std::string(error.message()),
-                .shows_fields = true,
-                .is_last = true};
+  return Bomb(row, absl::StrCat(error.message()));
 }
 
 // Opens the file in the first step.
@@ -168,11 +183,29 @@ absl::Status ParquetRecords::SkipTo(int64_t position, const std::string&,
   return AsSettingError(reader_->Seek(position));
 }
 
+// Returns the record that stands for the rows from `group` on if they are more than the size of the
+// file allows.
+std::optional<Record> ParquetRecords::TooManyRows(const ParquetRowGroup& group) const {
+  const ExpansionLimit& limit = settings_.expansion_limit;
+  const int64_t stored = file_.version.bytes;
+  const int64_t ratio = std::min(limit.max_ratio, limit.max_bytes / std::max<int64_t>(stored, 1));
+  const int64_t most = std::max(limit.min_bytes, stored * ratio) / kBytesPerRow;
+  if (group.num_rows <= most - reader_->row()) return std::nullopt;
+  return Bomb(reader_->row(),
+              absl::StrCat(file_.path.string(), ", column \"", text_column_,
+                           "\", row group at row ", reader_->row(), ": got ", group.num_rows,
+                           " rows, expected at most ", most, " in a file of ", stored,
+                           " bytes; for a file that is meant to expand so far, set "
+                           "ingest.max_expansion_ratio"));
+}
+
 absl::StatusOr<Record> ParquetRecords::Next(const CorpusSoFar& so_far) {
   if (!reader_) return OpenFirst(!so_far.fields_shown);
   if (reader_->row() == reader_->num_rows()) return Record{.is_last = true};
   const ParquetRowGroup* const group = reader_->group_at_row();
-  if (group == nullptr || MayKeepGroup(*group)) return ReadRow();
+  if (group == nullptr) return ReadRow();
+  if (std::optional<Record> bomb = TooManyRows(*group)) return *std::move(bomb);
+  if (MayKeepGroup(*group)) return ReadRow();
   Record record{
       .kind = RecordKind::kFiltered, .offset = reader_->row(), .num_filtered = group->num_rows};
   reader_->SkipGroup();

@@ -41,6 +41,7 @@ class ParquetRecords final : public RecordReader {
   const ParquetColumn* Find(const std::string& name) const;
   std::vector<std::string> ColumnNames() const;
   absl::StatusOr<Record> Damage(int64_t row, const absl::Status& error) const;
+  std::optional<Record> TooManyRows(const ParquetRowGroup& group) const;
   absl::StatusOr<Record> ReadRow();
   bool MayKeepGroup(const ParquetRowGroup& group) const;
   bool KeepsRow();

@@ -13,8 +13,12 @@
 //     RETURN_IF_ERROR(stage->SaveResumePoint(std::move(point)));
 //   }
 //
-// On disk a point is resume.json in the ".tmp" directory of the stage, written atomically and
-// protected by a CRC; docs/pipeline.md describes the protocol.
+// On disk a point is resume.json in the ".tmp" directory of the stage, written atomically after
+// every file that it names was flushed, so the point found after a crash is always true. Its keys
+// are `version` (1), those of ResumeRecord and ResumePoint (`files` maps names, NAME.tmp on disk,
+// to `bytes` and `crc32c`; CRCs are numbers) and `record_crc32c`, the CRC-32C of the object without
+// this key as compact JSON in this order: version, stage, key, step, position, finished, scratch,
+// files, state. docs/pipeline.md describes the protocol.
 #ifndef BRAID_PIPELINE_STORE_RESUME_POINT_H_
 #define BRAID_PIPELINE_STORE_RESUME_POINT_H_
 

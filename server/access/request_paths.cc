@@ -39,16 +39,17 @@ constexpr std::array<std::string_view, 18> kPaths = {
     "KeptExperts.dataset_dir",
 };
 
-constexpr std::array<std::string_view, 9> kModels = {
+constexpr std::array<std::string_view, 10> kModels = {
     "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
     "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
     "ExportRequest.model",         "ReportRequest.runs",      "ConvertRequest.model",
+    "ImportRequest.base",
 };
 
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 86> kTexts = {
+constexpr std::array<std::string_view, 88> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "EmbedderConfig.text_prefix",
@@ -91,6 +92,8 @@ constexpr std::array<std::string_view, 86> kTexts = {
     "ListJobsRequest.page_token",
     "ListRunsRequest.page_token",
     "ModelConfig.preset",
+    "LoraConfig.targets",
+    "Finetuning.train",
     "NeighborConfig.addresses",
     "NeighborConfig.index",
     "ResumeJobRequest.id",

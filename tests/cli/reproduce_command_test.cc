@@ -213,6 +213,46 @@ TEST_F(ReproduceCommandTest, ReportsUnsuitableCorpora) {
   EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);
 }
 
+// Two arms of another paper, from text to verdicts.
+TEST_F(ReproduceCommandTest, TestsAnotherPaperWithSomeOfItsArms) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const Arguments command = {"reproduce", corpus.string(),
+                             "--paper",   "smoe-dropout",
+                             "--arms",    "dense-dropout,smoe-dropout",
+                             "--steps",   "10",
+                             "--output",  (root_ / "result").string(),
+                             "--json"};
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const json reproduction = json::parse(first.output);
+  EXPECT_EQ(reproduction["experiment"], "smoe-dropout");
+  EXPECT_EQ(reproduction["runs"].size(), 2);
+  EXPECT_NE(reproduction["datasets"]["random"], reproduction["datasets"]["repeated"]);
+  ASSERT_EQ(reproduction["claims"].size(), 9);
+  const json& claims = reproduction["claims"];
+  EXPECT_TRUE(claims[1]["parts"][0]["effect"].is_number()) << claims[1];
+  for (int doubling = 0; doubling < 4; ++doubling) {
+    EXPECT_TRUE(claims[2]["parts"][doubling]["effect"].is_number()) << claims[2];
+  }
+  EXPECT_EQ(claims[3]["verdict"], "not measured");
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("Reproduction of SMoE-Dropout"), HasSubstr("smoe_dropout.md")));
+  EXPECT_EQ(Run(command).exit_code, 0);
+  EXPECT_EQ(NumRuns(), 2);
+}
+
+TEST_F(ReproduceCommandTest, TestsTheQuestionOfOrder) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const Outcome outcome = Run({"reproduce", corpus.string(), "--experiment", "order", "--arms",
+                               "dense-16-document,dense-random-first", "--steps", "12", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const json reproduction = json::parse(outcome.output);
+  ASSERT_EQ(reproduction["claims"].size(), 5);
+  ASSERT_EQ(reproduction["runs"].size(), 3);
+  for (const json& run : reproduction["runs"]) EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
+  EXPECT_EQ(reproduction["claims"][4]["verdict"], "not measured");
+}
+
 TEST_F(ReproduceCommandTest, LocksTheExperiment) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/true);
   const fs::path output = root_ / "result";

@@ -166,8 +166,23 @@ TEST_F(PackedDatasetTest, RefusesUnknownVersions) {
   ExpectRefused("version", 0);
   ExpectRefused("version", "1");
   // The version decides what the other fields mean, so it is reported first.
-  const absl::Status status = StatusAfter([](json& object) { object = {{"version", 2}}; });
-  EXPECT_THAT(std::string(status.message()), HasSubstr(": version: got 2"));
+  const absl::Status status = StatusAfter([](json& object) { object = {{"version", 3}}; });
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": version: got 3"));
+}
+
+TEST_F(PackedDatasetTest, SupervisedDatasetsHaveExamplesAndTheSecondVersion) {
+  DatasetInfo info = Example();
+  info.supervised = true;
+  info.num_examples = 57;
+  ASSERT_OK(WriteDatasetInfo(scratch_.path(), info).status());
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo read, ReadDatasetInfo(scratch_.path()));
+  EXPECT_EQ(read, info);
+  EXPECT_EQ(json::parse(GetFile(scratch_ / kDatasetInfoName))["version"], 2);
+  for (const json& value : {json(1), json("true"), json(nullptr)}) {
+    ExpectRefused("supervised", value);
+  }
+  ExpectRefused("num_examples", 57);  // in a dataset that is not supervised
+  EXPECT_FALSE(StatusAfter([](json& object) { object["supervised"] = true; }).ok());
 }
 
 TEST_F(PackedDatasetTest, IgnoresUnknownFields) {
@@ -228,6 +243,15 @@ class VerifyDatasetTest : public PackedDatasetTest {
 };
 
 TEST_F(VerifyDatasetTest, AcceptsACompleteDataset) { EXPECT_OK(VerifyDataset(scratch_.path())); }
+
+TEST_F(VerifyDatasetTest, SupervisedDatasetsListTheirSpans) {
+  DatasetInfo info = Example();
+  info.supervised = true;
+  info.num_examples = 1;
+  ASSERT_OK_AND_ASSIGN(const FileSummary summary, WriteDatasetInfo(scratch_.path(), info));
+  manifest_.files[0] = MakeManifestEntry(summary, 1);
+  EXPECT_THAT(ErrorOfSaved(manifest_), HasSubstr("got no entry for spans.npy"));
+}
 
 TEST_F(VerifyDatasetTest, NamesTheFileThatIsDamagedOrMissing) {
   ASSERT_OK(WriteFileAtomically(scratch_ / "instances.idx", "instances.IDX"));

@@ -12,7 +12,7 @@ namespace braid {
 
 struct TinyTokenizerOptions {
   std::string regex = {};  // empty: GPT-2's
-  bool nfc = false;
+  nlohmann::json normalizer = {};
   bool ignore_merges = false;
   std::vector<std::pair<std::string, std::string>> merges = {
       {"t", "h"},  {"th", "e"}, {"\u0120", "the"},   {"c", "a"},
@@ -38,7 +38,7 @@ inline nlohmann::json TinyTokenizer(const TinyTokenizerOptions& options) {
           pre_tokenizer}}};
   }
   return {{"added_tokens", Json::array({end})},
-          {"normalizer", options.nfc ? Json{{"type", "NFC"}} : Json()},
+          {"normalizer", options.normalizer},
           {"pre_tokenizer", pre_tokenizer},
           {"model",
            {{"type", "BPE"},

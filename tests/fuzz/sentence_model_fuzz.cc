@@ -16,7 +16,9 @@ std::vector<std::string> FuzzSeeds() {
       R"(3{"prompts": {"document": "passage: "}, "default_prompt_name": "document"})",
       R"(4{"normalizer": {"type": "BertNormalizer", "lowercase": true},
            "pre_tokenizer": {"type": "BertPreTokenizer"},
-           "model": {"unk_token": "[UNK]", "vocab": {"[UNK]": 0, "a": 1, "##b": 2}}})"};
+           "model": {"unk_token": "[UNK]", "vocab": {"[UNK]": 0, "a": 1, "##b": 2}}})",
+      R"(5{"model_max_length": 512})",
+      R"(1{"embedding_dimension": 8, "pooling_mode": "lasttoken"})"};
 }
 
 }  // namespace braid
@@ -26,20 +28,25 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text = AsText(data, size).substr(1);
   SentenceModel model;
-  switch (data[0] % 5) {
-    case '0' % 5:
+  switch (data[0] % 6) {
+    case '0' % 6:
       ParseSentenceModules(text, "fuzz").IgnoreError();
       break;
-    case '1' % 5:
+    case '1' % 6:
       if (ParsePooling(text, "fuzz", &model).ok()) BRAID_CHECK(model.dimension > 0);
       break;
-    case '2' % 5:
+    case '2' % 6:
       if (ParseSequenceLimit(text, "fuzz", &model).ok()) {
         BRAID_CHECK(model.max_tokens.value_or(3) >= 3);
       }
       break;
-    case '3' % 5:
+    case '3' % 6:
       ParsePrompts(text, "fuzz", &model).IgnoreError();
+      break;
+    case '5' % 6:
+      if (ParseTokenizerLimit(text, "fuzz", &model).ok()) {
+        BRAID_CHECK(model.max_tokens.value_or(3) >= 3);
+      }
       break;
     default:
       const auto tokenizer = ParseWordPieceJson(text, "fuzz");

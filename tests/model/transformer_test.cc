@@ -72,7 +72,7 @@ class TransformerTest : public testing::TestWithParam<TransformerCase> {
     const int64_t size = layout_.back().offset + layout_.back().size;
     values_ = at::randn({size}, at::kDouble).mul_(0.4);
     gradients_ = at::zeros({size}, at::kDouble);
-    weights_ = BindWeights(config_, values_, gradients_);
+    weights_ = BindWeights(config_, {}, values_, gradients_);
     tables_ = TablesFor(config_, values_.options());
     tokens_ = at::randint(0, 19, {2, 12}, at::kLong);
     targets_ = at::randint(0, 19, {2, 12}, at::kLong);

@@ -55,7 +55,24 @@ def rows():
     return {"columns": list(values), "rows": [list(row) for row in zip(*values.values())]}
 
 
+def write_bombs(directory):
+    """Small files of one row group that claim many rows: nulls, and one value repeated."""
+    long_text, count = "a long text " * 1700, 300_000
+    tables = {"nulls": {"text": pa.nulls(60_000_000, pa.string())},
+              "text": {"text": pa.DictionaryArray.from_arrays(
+                  pa.array([0] * count, pa.int32()), [long_text])},
+              "ids": {"text": pa.nulls(count, pa.string()),
+                      "id": pa.DictionaryArray.from_arrays(
+                          pa.array([0] * count, pa.int32()), [long_text])}}
+    directory.mkdir(exist_ok=True)
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), directory / f"{name}.parquet", compression="zstd",
+                       write_statistics=False, store_schema=False, row_group_size=1 << 26,
+                       max_rows_per_page=1 << 26)
+
+
 def main():
+    write_bombs(pathlib.Path(__file__).parent.parent / "formats/parquet/bombs")
     golden = pathlib.Path(__file__).parent.parent / "formats/parquet/golden"
     options = {"row_group_size": 25, "data_page_size": 200, "write_batch_size": 8}
     for version in ("1.0", "2.0"):

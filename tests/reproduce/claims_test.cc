@@ -1,4 +1,4 @@
-#include "reproduce/claims.h"
+#include "reproduce/lory/claims.h"
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ const ClaimPart& Part(const Claim& claim, const std::string& name) {
 }
 
 TEST(ClaimsTest, NothingMeasuredIsNotMeasured) {
-  const std::vector<Claim> claims = EvaluateClaims({}, kSettings);
+  const std::vector<Claim> claims = EvaluateLoryClaims({}, kSettings);
   ASSERT_EQ(claims.size(), 10);
   for (size_t i = 0; i < claims.size(); ++i) {
     EXPECT_EQ(claims[i].number, static_cast<int>(i) + 1);

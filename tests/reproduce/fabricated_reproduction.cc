@@ -5,7 +5,8 @@
 #include <map>
 #include <random>
 
-#include "reproduce/claims.h"
+#include "reproduce/lory/claims.h"
+#include "reproduce/lory/lory_experiment.h"
 
 namespace braid {
 namespace {
@@ -56,7 +57,7 @@ class Fabricator {
   }
 
   Evidence Run() {
-    ReproductionPlan plan = WithSeeds(FullPlan(), fabrication_.num_seeds);
+    ReproductionPlan plan = WithSeeds(FullPlan(LoryExperiment()), fabrication_.num_seeds);
     for (const PlannedRun& run : plan.runs) AddRun(run);
     return std::move(evidence_);
   }
@@ -66,11 +67,11 @@ class Fabricator {
     ArmResult result{.arm = run.arm.name,
                      .order = run.order,
                      .seed = run.seed,
-                     .num_experts = run.arm.num_experts};
+                     .num_experts = run.arm.num_experts()};
     const double order = run.order == v1::SIMILARITY ? 1 : 0.4;
     const double gain = Gains().at(run.arm.name) * order +
                         (result.num_experts > 1 ? Normal(fabrication_.seed_deviation) : 0);
-    for (const PlannedScore& score : PlannedScores(run)) {
+    for (const PlannedScore& score : LoryScores(run)) {
       result.heldout.push_back(ScoreOf(run, score, gain));
     }
     for (int step = 1; step <= fabrication_.num_steps; ++step) AddStep(run, gain, step, &result);
@@ -81,7 +82,7 @@ class Fabricator {
   HeldoutScore ScoreOf(const PlannedRun& run, const PlannedScore& planned, double gain) {
     HeldoutScore score{.routing = planned.routing, .first_positions = planned.first_positions};
     const double first = planned.first_positions;
-    const bool leaks = run.arm.num_experts > 1 && run.arm.name != arm::kUniformFirst;
+    const bool leaks = run.arm.num_experts() > 1 && run.arm.name != arm::kUniformFirst;
     const auto first_tokens = static_cast<int64_t>(planned.first_positions);
     for (size_t d = 0; d < fabrication_.domains.size(); ++d) {
       DomainWindows& domain =
@@ -106,7 +107,8 @@ class Fabricator {
     metrics.set_loss_after_first_segment(3.7 + 3.5 * std::exp(-8 * share) + batch -
                                          1.3 * gain * std::sqrt(share) + Normal(0.03));
     if (result->num_experts < 2 || step % 10 != 0 || share < 0.05) return;
-    const double used = run.arm.dense_warmup ? 0.95 - 0.1 * share : 0.4 + 0.2 * share;
+    const double used = (run.arm.settings.upcycling().dense_fraction() > 0) ? 0.95 - 0.1 * share
+                                                                            : 0.4 + 0.2 * share;
     for (int layer = 0; layer < kLayers; ++layer) {
       metrics.add_routing()->set_active_experts(
           static_cast<int32_t>(std::clamp(std::round(result->num_experts * (used + Normal(0.05))),
@@ -116,7 +118,7 @@ class Fabricator {
 
   std::vector<DomainWeights> RoutingOf(const PlannedRun& run) {
     std::vector<DomainWeights> all;
-    const int experts = run.arm.num_experts;
+    const int experts = run.arm.num_experts();
     for (size_t d = 0; d < fabrication_.domains.size(); ++d) {
       DomainWeights& weights = all.emplace_back(DomainWeights{.domain = fabrication_.domains[d]});
       for (int layer = 0; layer < kLayers; ++layer) {
@@ -147,7 +149,10 @@ class Fabricator {
 
 // Returns a spec as a service resolves it.
 v1::RunSpec ResolvedSpec() {
-  v1::RunSpec spec = PlannedRunSpec(QuickPlan(), {.arm = {.name = arm::kMoe}}, "/data");
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
+  const auto run = std::ranges::find(plan.runs, std::string(arm::kMoe),
+                                     [](const PlannedRun& planned) { return planned.arm.name; });
+  v1::RunSpec spec = PlannedRunSpec(plan, *run, {{"similarity", "/data"}, {"random", "/data"}});
   spec.mutable_model()->set_num_layers(kLayers);
   spec.mutable_model()->set_d_model(64);
   spec.mutable_model()->set_d_ff(256);
@@ -163,26 +168,27 @@ v1::RunSpec ResolvedSpec() {
 Reproduction FabricateReproduction(const Fabrication& fabrication) {
   const Evidence evidence = Fabricator(fabrication).Run();
   Reproduction reproduction{
+      .experiment = &LoryExperiment(),
       .plan = fabrication.num_seeds > 1 ? "full" : "quick",
       .command = "braid reproduce corpus.jsonl --full",
       .version = "0.1.0",
       .num_steps = fabrication.num_steps,
       .tokens_of_run = 5734400,
       .corpus_paths = {"/data/corpus.jsonl"},
-      .dataset_dirs = {{v1::SIMILARITY, "/home/datasets/similarity"},
-                       {v1::RANDOM, "/home/datasets/random"}},
+      .dataset_dirs = {{"similarity", "/home/datasets/similarity"},
+                       {"random", "/home/datasets/random"}},
       .heldout_windows = HeldoutWindows(evidence.results),
       .spec = ResolvedSpec(),
       .domains = evidence.domains,
       .notes = {"held-out text of 2 domains is short: intervals there are wide"},
-      .claims = EvaluateClaims(evidence, {.bootstrap = {.samples = 300}}),
+      .claims = EvaluateLoryClaims(evidence, {.bootstrap = {.samples = 300}}),
       .seconds = 4980};
   for (const ArmResult& result : evidence.results) {
     const PlannedRun run{.arm = {.name = result.arm}, .order = result.order, .seed = result.seed};
     const bool lengths = result.arm == arm::kSegment32 || result.arm == arm::kSegment128;
     reproduction.runs.push_back(
         ReproducedRunOf(result, run.name(), "run-" + std::to_string(100 + reproduction.runs.size()),
-                        lengths ? kLongestSegment : 64));
+                        {.first_positions = lengths ? kLongestSegment : 64}));
   }
   return reproduction;
 }

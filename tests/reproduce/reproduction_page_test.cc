@@ -10,8 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "report/html_text.h"
 #include "report/report_style.h"
-#include "reproduce/claims.h"
 #include "reproduce/effect_text.h"
+#include "reproduce/lory/claims.h"
+#include "reproduce/lory/lory_experiment.h"
 #include "reproduce/page_sections.h"
 #include "reproduce/page_style.h"
 #include "tests/report/page_checks.h"
@@ -80,7 +81,7 @@ TEST(ReproductionPageTest, ShowsEveryClaimWithItsVerdictAndNumbers) {
 }
 
 TEST(ReproductionPageTest, CountsVerdicts) {
-  Reproduction reproduction{.claims = EvaluateClaims({}, {})};
+  Reproduction reproduction{.experiment = &LoryExperiment(), .claims = EvaluateLoryClaims({}, {})};
   reproduction.claims[0].verdict = Verdict::kShown;
   reproduction.claims[3].verdict = Verdict::kShown;
   reproduction.claims[4].verdict = Verdict::kNotShown;
@@ -181,7 +182,8 @@ TEST(ReproductionPageTest, NumbersThatAreNotFiniteAreDashes) {
 }
 
 TEST(ReproductionPageTest, MissingEffectsHaveAReason) {
-  const Reproduction reproduction{.claims = EvaluateClaims({}, {})};
+  const Reproduction reproduction{.experiment = &LoryExperiment(),
+                                  .claims = EvaluateLoryClaims({}, {})};
   const std::string html = RenderReproduction(reproduction);
   ExpectGoodReproduction(html);
   EXPECT_THAT(html, Not(HasSubstr("<section id=\"effects\">"))) << "there is none";
@@ -245,8 +247,9 @@ TEST(ReproductionPageTest, CautionsAreNextToTheVerdict) {
 }
 
 TEST(ReproductionPageTest, RendersAPageWithoutResults) {
-  ExpectGoodReproduction(RenderReproduction({}));
-  ExpectGoodReproduction(RenderReproduction({.claims = {Claim{.number = 1}}}));
+  ExpectGoodReproduction(RenderReproduction({.experiment = &LoryExperiment()}));
+  ExpectGoodReproduction(
+      RenderReproduction({.experiment = &LoryExperiment(), .claims = {Claim{.number = 1}}}));
 }
 
 TEST(ReproductionPageTest, LongNamesStayInTheirPlots) {

@@ -12,21 +12,31 @@
 #include <sstream>
 
 #include "client/training_slots.h"
+#include "reproduce/corpus_check.h"
+#include "reproduce/lory/lory_experiment.h"
+#include "reproduce/order/order_experiment.h"
+#include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
 #include "runs/run_spec.h"
 
 namespace braid {
 namespace reproduction_plan_test {
 
+const DatasetDirs kData = {{"similarity", "/data/s"}, {"random", "/data/r"}};
+
 TEST(ReproductionPlanTest, FitsIntoItsTimeOnTwoCores) {
-  EXPECT_LE(EstimateTime(QuickPlan(), 2, 24'000'000).total(), 720);
-  EXPECT_LE(EstimateTime(FullPlan(), 2, 72'000'000).total(), 6300);
-  EXPECT_GE(EstimateTime(FullPlan(), 2, 72'000'000).total(), 5400);
+  EXPECT_LE(EstimateTime(QuickPlan(LoryExperiment()), 2, 24'000'000).total(), 720);
+  EXPECT_LE(EstimateTime(FullPlan(LoryExperiment()), 2, 72'000'000).total(), 6300);
+  EXPECT_GE(EstimateTime(FullPlan(LoryExperiment()), 2, 72'000'000).total(), 5400);
+  for (const Experiment* experiment : {&OrderExperiment(), &SmoeDropoutExperiment()}) {
+    EXPECT_LE(EstimateTime(QuickPlan(*experiment), 2, 24'000'000).total(), 720) << experiment->name;
+    EXPECT_LE(EstimateTime(FullPlan(*experiment), 2, 72'000'000).total(), 7200) << experiment->name;
+  }
 }
 
 TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
-  const ReproductionPlan full = FullPlan();
-  EXPECT_EQ(full.runs.size(), 3 * QuickPlan().runs.size());
-  EXPECT_EQ(WithSeeds(full, 2).runs.size(), 2 * QuickPlan().runs.size());
+  const ReproductionPlan full = FullPlan(LoryExperiment());
+  EXPECT_EQ(full.runs.size(), 3 * QuickPlan(LoryExperiment()).runs.size());
+  EXPECT_EQ(WithSeeds(full, 2).runs.size(), 2 * QuickPlan(LoryExperiment()).runs.size());
   std::set<std::string> names;
   for (const PlannedRun& run : full.runs) names.insert(run.name());
   EXPECT_EQ(names.size(), full.runs.size());
@@ -35,71 +45,164 @@ TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
 }
 
 TEST(ReproductionPlanTest, RunsOfASeedDifferOnlyInTheModel) {
-  const ReproductionPlan plan = QuickPlan();
-  v1::RunSpec first = PlannedRunSpec(plan, plan.runs.front(), "/data");
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
+  v1::RunSpec first = PlannedRunSpec(plan, plan.runs.front(), kData);
   for (const PlannedRun& run : plan.runs) {
-    v1::RunSpec spec = PlannedRunSpec(plan, run, "/data");
+    v1::RunSpec spec = PlannedRunSpec(plan, run, kData);
     for (v1::RunSpec* each : {&spec, &first}) {
       each->clear_name();
       each->clear_model();
       each->clear_upcycling();
+      each->clear_dataset_dir();
     }
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, first)) << run.name();
   }
 }
 
-TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
-  const std::filesystem::path dataset = std::filesystem::path(testing::TempDir()) / "planned";
+// Returns a directory that looks like a dataset of this sequence length.
+std::string WriteDataset(int sequence_length) {
+  const std::filesystem::path dataset =
+      std::filesystem::path(testing::TempDir()) / ("planned-" + std::to_string(sequence_length));
   std::filesystem::create_directories(dataset);
-  std::ofstream(dataset / "dataset.json")
-      << R"({"domains":["a"],"eos_id":2,"key":"0","name":"n","num_documents":9,)"
-      << R"("num_heldout_documents":1,"num_instances":5000,"num_tokens":2565000,)"
-      << R"("order":"SIMILARITY","seed":0,"sequence_length":512,"vocab_size":2048})";
-  for (const PlannedRun& run : QuickPlan().runs) {
-    const auto resolved = ResolveRunSpec(PlannedRunSpec(QuickPlan(), run, dataset.string()));
-    ASSERT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
-    EXPECT_EQ(resolved->model().routing().router(), run.arm.router);
-    EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts);
-    EXPECT_EQ(DenseSteps(*resolved) > 0, run.arm.dense_warmup && run.arm.num_experts > 1)
-        << run.name();
+  nlohmann::json object = {{"domains", {"a"}},
+                           {"eos_id", 2},
+                           {"key", "0"},
+                           {"name", "n"},
+                           {"num_documents", 9},
+                           {"num_heldout_documents", 1},
+                           {"num_instances", 5000},
+                           {"num_tokens", 2565000},
+                           {"order", "SIMILARITY"},
+                           {"seed", 0},
+                           {"vocab_size", 2048},
+                           {"sequence_length", sequence_length}};
+  std::ofstream(dataset / "dataset.json") << object.dump();
+  // Mixtures compare the tokenizers of their datasets.
+  std::ofstream(dataset / "tokenizer.model") << "tokenizer";
+  return dataset.string();
+}
+
+TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
+  for (const Experiment* experiment :
+       {&LoryExperiment(), &OrderExperiment(), &SmoeDropoutExperiment()}) {
+    const std::string dir = WriteDataset(experiment->sequence_length);
+    DatasetDirs datasets;
+    for (const DatasetDefinition& dataset : experiment->datasets) datasets[dataset.name] = dir;
+    const ReproductionPlan plan = FullPlan(*experiment);
+    for (const PlannedRun& run : plan.runs) {
+      const auto resolved = ResolveRunSpec(PlannedRunSpec(plan, run, datasets));
+      EXPECT_TRUE(resolved.ok()) << run.name() << ": " << resolved.status();
+      if (!resolved.ok()) continue;
+      const v1::RunSpec& settings = run.arm.settings;
+      EXPECT_EQ(resolved->model().routing().router(), settings.model().routing().router());
+      EXPECT_EQ(resolved->model().routing().num_experts(), run.arm.num_experts());
+      EXPECT_EQ(DenseSteps(*resolved) > 0, settings.upcycling().dense_fraction() > 0) << run.name();
+    }
   }
 }
 
+TEST(ReproductionPlanTest, NamesOfRunsAreUnique) {
+  for (const Experiment* experiment : {&OrderExperiment(), &SmoeDropoutExperiment()}) {
+    const ReproductionPlan full = FullPlan(*experiment);
+    std::set<std::string> names;
+    for (const PlannedRun& run : full.runs) names.insert(run.name());
+    EXPECT_EQ(names.size(), full.runs.size());
+    EXPECT_EQ(full.runs.size() % 3, 0);
+    EXPECT_LT(QuickPlan(*experiment).runs.size(), full.runs.size() / 3);
+  }
+}
+
+// Ids of the version before experiments became data; they digest the whole settings.
+TEST(ReproductionPlanTest, FindsRunsThatAnEarlierVersionBegan) {
+  const DatasetDirs data = {{"similarity", "/data"}, {"random", "/data"}};
+  const ReproductionPlan quick = QuickPlan(LoryExperiment());
+  EXPECT_EQ(RunRequestId(quick, quick.runs[0], data), "dense-similarity-seed-0-5d40e721df960984");
+  EXPECT_EQ(RunRequestId(quick, quick.runs[2], data), "moe-similarity-seed-0-c3ec33a81f089e4d");
+  EXPECT_EQ(RunRequestId(quick, quick.runs[4], data), "prefix-similarity-seed-0-d57d5c95b7e7d83e");
+  const ReproductionPlan full = FullPlan(LoryExperiment());
+  EXPECT_EQ(RunRequestId(full, full.runs[1], data), "dense-random-seed-0-cb32b254c97b46e8");
+}
+
+TEST(ReproductionPlanTest, ArmsOfOtherBatchesHaveAsManyTokens) {
+  const ReproductionPlan plan = QuickPlan(OrderExperiment());
+  for (const PlannedRun& run : plan.runs) {
+    const v1::RunSpec spec = PlannedRunSpec(plan, run, kData);
+    EXPECT_EQ(spec.num_steps() * spec.batch().global_batch_size() * 512, plan.num_tokens_of_run())
+        << run.name();
+    EXPECT_EQ(spec.dataset_dir(), run.order == v1::SIMILARITY ? "/data/s" : "/data/r");
+  }
+}
+
+TEST(ReproductionPlanTest, MixturesNameThePreparedDatasets) {
+  const std::vector<std::string> arms = {"moe-random-first"};
+  const auto plan = WithArms(QuickPlan(OrderExperiment()), arms);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->runs.size(), 1);
+  const v1::RunSpec spec = PlannedRunSpec(*plan, plan->runs[0], kData);
+  EXPECT_EQ(spec.dataset_dir(), "");
+  ASSERT_EQ(spec.datasets_size(), 2);
+  EXPECT_EQ(spec.datasets(0).dataset(), "/data/s");
+  EXPECT_EQ(spec.datasets(1).dataset(), "/data/r");
+}
+
+TEST(ReproductionPlanTest, AnUnknownArmIsRefusedWithThoseThatExist) {
+  const std::vector<std::string> arms = {"dense", "dance"};
+  const auto plan = WithArms(QuickPlan(LoryExperiment()), arms);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(plan.status().message().find("got \"dance\", expected arms of lory: dense, moe"),
+            std::string::npos)
+      << plan.status();
+}
+
+TEST(ReproductionPlanTest, ARepeatedTextIsSmallerThanTheRun) {
+  const ReproductionPlan plan = QuickPlan(SmoeDropoutExperiment());
+  const CorpusSource source{.heldout_fraction = 0.01, .num_bytes = 24'000'000};
+  const DatasetDefinition& repeated = plan.experiment->datasets[1];
+  const double share = 1 - PlannedCorpus(plan, source, repeated).pack().heldout_fraction();
+  const double tokens = share * 24'000'000 / CorpusNeeds().bytes_per_token;
+  EXPECT_NEAR(static_cast<double>(plan.num_tokens_of_run()) / tokens, 20, 1e-6);
+  // A corpus that is smaller than that is used as it is.
+  const CorpusSource small{.heldout_fraction = 0.01, .num_bytes = 1000};
+  EXPECT_EQ(PlannedCorpus(plan, small, repeated).pack().heldout_fraction(), 0.01);
+}
+
 TEST(ReproductionPlanTest, RequestIdsDependOnlyOnTheWork) {
-  const ReproductionPlan plan = FullPlan();
+  const ReproductionPlan plan = FullPlan(LoryExperiment());
   std::set<std::string> ids;
   for (const PlannedRun& run : plan.runs) {
-    ids.insert(RunRequestId(plan, run, "/data"));
-    EXPECT_EQ(RunRequestId(plan, run, "/data"), RunRequestId(plan, run, "/data"));
-    EXPECT_NE(RunRequestId(plan, run, "/data"), RunRequestId(plan, run, "/other"));
+    ids.insert(RunRequestId(plan, run, kData));
+    EXPECT_EQ(RunRequestId(plan, run, kData), RunRequestId(plan, run, kData));
+    EXPECT_NE(RunRequestId(plan, run, kData),
+              RunRequestId(plan, run, {{"similarity", "/other"}, {"random", "/others"}}));
   }
   EXPECT_EQ(ids.size(), plan.runs.size());
-  EXPECT_NE(RunRequestId(QuickPlan(), plan.runs[0], "/data"),
-            RunRequestId(plan, plan.runs[0], "/data"));
+  EXPECT_NE(RunRequestId(QuickPlan(LoryExperiment()), plan.runs[0], kData),
+            RunRequestId(plan, plan.runs[0], kData));
 }
 
 TEST(ReproductionPlanTest, TheOrdersShareEverythingButTheOrder) {
   CorpusSource source{.paths = {"a", "b"}, .domain_clusters = 8};
   source.ingest.set_split_bytes(450);
-  v1::CorpusSpec similarity = PlannedCorpus(source, v1::SIMILARITY);
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
+  v1::CorpusSpec similarity = PlannedCorpus(plan, source, {"similarity", v1::SIMILARITY});
   EXPECT_EQ(similarity.ingest().split_bytes(), 450);
   EXPECT_EQ(similarity.pack().domain_clusters(), 8);
   similarity.set_order(v1::RANDOM);
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(
-      similarity, PlannedCorpus(source, v1::RANDOM)));
+      similarity, PlannedCorpus(plan, source, {"random", v1::RANDOM})));
 }
 
 TEST(ReproductionPlanTest, ModelsHaveTheScoresThatClaimsNeed) {
-  for (const PlannedRun& run : QuickPlan().runs) {
+  for (const PlannedRun& run : QuickPlan(LoryExperiment()).runs) {
     const size_t expected = run.name() == "moe-similarity-seed-0"     ? 6
                             : run.name() == "dense-similarity-seed-0" ? 2
                                                                       : 1;
-    EXPECT_EQ(PlannedScores(run).size(), expected) << run.name();
+    EXPECT_EQ(LoryScores(run).size(), expected) << run.name();
   }
 }
 
 TEST(ReproductionPlanTest, LargeCorporaHoldOutASmallerShare) {
-  const ReproductionPlan plan = QuickPlan();
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
   EXPECT_EQ(HeldoutFraction(plan, 1'000'000), 0.03);
   EXPECT_EQ(HeldoutFraction(plan, 0), 0.03);
   // 1,024 windows of 512 tokens of 2.3 bytes.
@@ -111,10 +214,10 @@ TEST(ReproductionPlanTest, RunsAreAssignedToTheSlotsOfHosts) {
   hosts[0].set_host("a");
   hosts[0].set_slots(2);
   hosts[1].set_host("b");
-  const ReproductionPlan plan = OnHosts(FullPlan(), hosts);
+  const ReproductionPlan plan = OnHosts(FullPlan(LoryExperiment()), hosts);
   std::map<std::string, int> runs;
   for (const PlannedRun& run : plan.runs) {
-    const v1::RunSpec spec = PlannedRunSpec(plan, run, "/data");
+    const v1::RunSpec spec = PlannedRunSpec(plan, run, kData);
     ASSERT_EQ(spec.launch().hosts_size(), 1);
     EXPECT_EQ(spec.launch().hosts(0).slots(), 1);
     ++runs[spec.launch().hosts(0).host()];
@@ -123,13 +226,14 @@ TEST(ReproductionPlanTest, RunsAreAssignedToTheSlotsOfHosts) {
 }
 
 TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
-  for (const PlannedRun& run : QuickPlan().runs) {
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
+  for (const PlannedRun& run : plan.runs) {
     std::multiset<std::pair<int32_t, int>> planned;
-    for (const PlannedScore& score : PlannedScores(run)) {
+    for (const PlannedScore& score : LoryScores(run)) {
       planned.emplace(score.first_positions, static_cast<int>(score.routing));
     }
     std::multiset<std::pair<int32_t, int>> asked;
-    for (const auto& request : PlannedEvaluations(run, "run-1", "/data")) {
+    for (const auto& request : PlannedEvaluations(plan, run, "run-1", "/data")) {
       EXPECT_TRUE(request.want_windows());
       EXPECT_EQ(request.max_windows_per_domain(), 0);
       EXPECT_EQ(request.models(0), "run-1");
@@ -148,6 +252,22 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
     }
     EXPECT_EQ(asked, planned) << run.name();
   }
+}
+
+TEST(ReproductionPlanTest, TokenRoutedModelsAreScoredWithEveryNumberOfExperts) {
+  const ReproductionPlan plan = QuickPlan(SmoeDropoutExperiment());
+  const auto requests_of = [&](const std::string& arm) {
+    const auto run =
+        std::ranges::find(plan.runs, arm, [](const PlannedRun& r) { return r.arm.name; });
+    return PlannedEvaluations(plan, *run, "run-1", "/data");
+  };
+  const auto smoe = requests_of("smoe-dropout");
+  ASSERT_EQ(smoe.size(), 1);
+  EXPECT_EQ(smoe[0].routings_size(), 1);
+  EXPECT_EQ(std::vector<int>(smoe[0].active_experts().begin(), smoe[0].active_experts().end()),
+            (std::vector<int>{16, 8, 4, 2, 1}));
+  EXPECT_EQ(requests_of("thor")[0].active_experts_size(), 1);
+  EXPECT_EQ(requests_of("dense")[0].active_experts_size(), 0);
 }
 
 // Simulates the workers in small time steps.
@@ -182,13 +302,14 @@ TEST(ReproductionPlanTest, FinishTimeAgreesWithASimulation) {
 
 TEST(ReproductionPlanTest, TheDryRunNamesArmsRunsAndTime) {
   std::ostringstream out;
-  PrintPlan(FullPlan(), 2, 72'000'000, out);
+  PrintPlan(FullPlan(LoryExperiment()), 2, 72'000'000, out);
   EXPECT_NE(out.str().find("expert-choice-token"), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("full: 42 runs of 2,000 steps (4.1M tokens), 2 at a time"),
             std::string::npos)
       << out.str();
   EXPECT_NE(out.str().find("in total"), std::string::npos);
-  const auto json = nlohmann::json::parse(PlanJson(FullPlan(), 2, 72'000'000, {"note"}));
+  const auto json =
+      nlohmann::json::parse(PlanJson(FullPlan(LoryExperiment()), 2, 72'000'000, {"note"}));
   EXPECT_EQ(json["runs"].size(), 42);
   EXPECT_EQ(json["notes"][0], "note");
   EXPECT_GT(json["seconds"]["training"], 3000);

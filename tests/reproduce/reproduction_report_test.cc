@@ -5,7 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "reproduce/claims.h"
+#include "reproduce/lory/claims.h"
+#include "reproduce/lory/lory_experiment.h"
 
 namespace braid {
 namespace reproduction_report_test {
@@ -43,9 +44,10 @@ Claim MeasuredClaim() {
 TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
   v1::RunSpec spec;
   spec.mutable_model()->set_num_layers(4);
-  const Reproduction reproduction{.plan = "full",
+  const Reproduction reproduction{.experiment = &LoryExperiment(),
+                                  .plan = "full",
                                   .corpus_paths = {"/text"},
-                                  .dataset_dirs = {{v1::RANDOM, "/home/datasets/2"}},
+                                  .dataset_dirs = {{"random", "/home/datasets/2"}},
                                   .heldout_windows = {{"law", 40}},
                                   .spec = spec,
                                   .domains = {{"caf\xe9", 12, 0.5}, {"law", 10, 0.4, 20000}},
@@ -82,7 +84,8 @@ TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
 }
 
 TEST(ReproductionReportTest, EveryClaimWithoutRunsIsValidJson) {
-  const Reproduction reproduction{.claims = EvaluateClaims({}, {})};
+  const Reproduction reproduction{.experiment = &LoryExperiment(),
+                                  .claims = EvaluateLoryClaims({}, {})};
   const auto json = nlohmann::json::parse(ReproductionJson(reproduction));
   EXPECT_EQ(json["claims"].size(), 10);
   EXPECT_EQ(json["claims"][9]["verdict"], "not measured");
@@ -95,10 +98,10 @@ TEST(ReproductionReportTest, ReportsTheLossesOfARun) {
     result.metrics.emplace_back().set_step(step);
     result.metrics.back().set_loss_after_first_segment(step);
   }
-  const ReproducedRun run = ReproducedRunOf(result, "moe-2", "run-000001", 64);
+  const ReproducedRun run = ReproducedRunOf(result, "moe-2", "run-000001", {});
   EXPECT_DOUBLE_EQ(run.heldout_loss, 2);
   EXPECT_DOUBLE_EQ(run.training_loss, 10);
-  EXPECT_TRUE(std::isnan(ReproducedRunOf({}, "", "", 64).heldout_loss));
+  EXPECT_TRUE(std::isnan(ReproducedRunOf({}, "", "", {}).heldout_loss));
   EXPECT_EQ(HeldoutWindows(std::vector{ArmResult(), result}),
             (std::map<std::string, int64_t>{{"a", 2}}));
 }

@@ -69,6 +69,30 @@ TEST_F(SentenceModelTest, ReadsTheLimitAndTheDefaultPrompt) {
   EXPECT_EQ(given.prefix, "query: ");
 }
 
+// The files that version 6 of sentence-transformers writes.
+TEST_F(SentenceModelTest, ReadsTheLayoutOfVersionSix) {
+  for (const auto& [mode, pooling] :
+       {std::pair("mean", Pooling::kMean), std::pair("cls", Pooling::kClassify),
+        std::pair("lasttoken", Pooling::kLastToken)}) {
+    PutPooling(std::string(R"({"embedding_dimension": 24, "include_prompt": true,)") +
+               R"("pooling_mode": ")" + mode + "\"}");
+    PutFile(directory() / "sentence_bert_config.json",
+            R"({"transformer_task": "feature-extraction"})");
+    PutFile(directory() / "tokenizer_config.json",
+            R"({"model_max_length": 1000000000000000019884624838656})");
+    ASSERT_OK_AND_ASSIGN(const SentenceModel model, ReadSentenceModel(directory()));
+    EXPECT_EQ(model.pooling, pooling) << mode;
+    EXPECT_EQ(model.dimension, 24);
+    EXPECT_EQ(model.max_tokens, std::nullopt);
+  }
+  PutFile(directory() / "tokenizer_config.json", R"({"model_max_length": 19})");
+  ASSERT_OK_AND_ASSIGN(const SentenceModel limited, ReadSentenceModel(directory()));
+  EXPECT_EQ(limited.max_tokens, 19);
+  PutFile(directory() / "sentence_bert_config.json", R"({"max_seq_length": 17})");
+  ASSERT_OK_AND_ASSIGN(const SentenceModel given, ReadSentenceModel(directory()));
+  EXPECT_EQ(given.max_tokens, 17);
+}
+
 TEST_F(SentenceModelTest, FindsTheEncoderInItsOwnFolder) {
   std::string modules = kModules;
   modules.replace(modules.find("\"path\": \"\""), 10, "\"path\": \"0_Transformer\"");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -15,7 +16,9 @@
 #include "formats/indexed_dataset.h"
 #include "formats/manifest.h"
 #include "formats/packed_dataset.h"
+#include "formats/supervised_spans.h"
 #include "gtest/gtest.h"
+#include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 
@@ -50,7 +53,75 @@ void WriteSequences(const fs::path& prefix, const TinyData& data, uint64_t first
   Expect((*writer)->Commit().status());
 }
 
+// Writes PREFIX.bin/.idx and the spans beside it; returns the number of instances.
+int64_t WriteExamples(const fs::path& prefix, std::span<const TinyExample> examples,
+                      int64_t per_instance) {
+  auto writer = IndexedDatasetWriter::Create(prefix, 64);
+  Expect(writer.status());
+  std::vector<SupervisedSpan> spans;
+  int32_t instances = 0;
+  for (size_t i = 0; i < examples.size(); ++instances) {
+    std::vector<int32_t> tokens;
+    for (int64_t n = 0; n < per_instance && i < examples.size(); ++n, ++i) {
+      const auto begin = static_cast<int32_t>(tokens.size());
+      for (const auto& [from, to] : examples[i].answers) {
+        spans.push_back({instances, begin, begin + from, begin + to});
+      }
+      tokens.insert(tokens.end(), examples[i].tokens.begin(), examples[i].tokens.end());
+    }
+    BRAID_CHECK(tokens.size() <= 33) << tokens.size();
+    tokens.resize(33, 2);
+    Expect((*writer)->AddSequence(tokens));
+    (*writer)->EndDocument();
+  }
+  Expect((*writer)->Commit().status());
+  Expect(WriteSpans(prefix.parent_path(), spans).status());
+  return instances;
+}
+
 }  // namespace
+
+std::vector<TinyExample> TinyExamples(int64_t count, uint64_t seed) {
+  std::vector<TinyExample> examples;
+  for (int64_t n = 0; n < count; ++n) {
+    TinyExample example;
+    const uint64_t bits = Mix64(seed, static_cast<uint64_t>(n));
+    for (int turn = 0; turn < (n % 3 == 2 ? 2 : 1); ++turn) {
+      const auto a = static_cast<int32_t>(10 + (bits >> (8 * turn)) % 25);
+      const auto b = static_cast<int32_t>(10 + (bits >> (8 * turn + 30)) % 25);
+      example.tokens.insert(example.tokens.end(), {4 + turn, a, b});
+      const auto begin = static_cast<int32_t>(example.tokens.size());
+      example.tokens.push_back(35 + (a + b) % 25);
+      if (n % 2 == 0) example.tokens.push_back(35 + (a + 2 * b) % 25);
+      example.tokens.push_back(2);
+      example.answers.emplace_back(begin, static_cast<int32_t>(example.tokens.size()));
+    }
+    BRAID_CHECK(example.tokens.size() <= 12) << example.tokens.size();
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+void WriteTinySupervised(const fs::path& directory, const std::vector<TinyExample>& examples,
+                         int64_t per_instance) {
+  fs::create_directories(directory / "heldout");
+  const int64_t instances = WriteExamples(directory / "instances", examples, per_instance);
+  WriteExamples(directory / "heldout" / "instances", TinyExamples(4, 77), per_instance);
+  Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
+  const DatasetInfo info = {.name = "answers",
+                            .key = absl::StrCat("s", per_instance),
+                            .order = "SOURCE",
+                            .sequence_length = 32,
+                            .vocab_size = 64,
+                            .eos_id = 2,
+                            .num_instances = instances,
+                            .num_tokens = instances * 33,
+                            .domains = {"instances"},
+                            .supervised = true,
+                            .num_examples = std::ssize(examples)};
+  Expect(WriteDatasetInfo(directory, info).status());
+  SealDataset(directory);
+}
 
 fs::path NewDirectory(const std::string& name) {
   // Removed when the test program ends.
@@ -116,6 +187,42 @@ v1::RunSpec TinySpec(const fs::path& dataset, int64_t num_steps) {
   spec.mutable_checkpoint()->set_every_steps(num_steps);
   spec.set_threads_per_rank(1);
   spec.set_routing_every_steps(5);
+  const auto resolved = ResolveRunSpec(spec);
+  Expect(resolved.status());
+  return *resolved;
+}
+
+v1::RunSpec TinyDenseSpec(const fs::path& dataset, int64_t num_steps) {
+  v1::RunSpec spec = TinySpec(dataset, num_steps);
+  *spec.mutable_model() = DenseCounterpart(spec.model());
+  spec.clear_upcycling();
+  const auto resolved = ResolveRunSpec(spec);
+  Expect(resolved.status());
+  return *resolved;
+}
+
+RunDirectory TinyBase(const fs::path& dataset) {
+  const RunDirectory run(NewDirectory("base"));
+  const v1::RunSpec spec = TinyDenseSpec(dataset, 6);
+  Expect(run.WriteSpec(spec));
+  Expect(TrainAlone(run, spec).status());
+  return run;
+}
+
+v1::RunSpec TinyAdapterSpec(const fs::path& dataset, const RunDirectory& base, int64_t num_steps) {
+  v1::RunSpec spec;
+  spec.set_dataset_dir(dataset.string());
+  spec.set_init_from(base.root().string());
+  spec.set_num_steps(num_steps);
+  spec.set_threads_per_rank(1);
+  spec.mutable_optimizer()->set_learning_rate(2e-2);
+  spec.mutable_checkpoint()->set_every_steps(num_steps);
+  spec.mutable_validation()->mutable_every()->set_steps(5);
+  spec.mutable_validation()->set_windows(4);
+  v1::LoraConfig* const lora = spec.mutable_finetuning()->mutable_lora();
+  lora->set_rank(2);
+  lora->set_dropout(0.1);
+  for (const char* target : {"q", "k", "v", "o", "gate", "up", "down"}) lora->add_targets(target);
   const auto resolved = ResolveRunSpec(spec);
   Expect(resolved.status());
   return *resolved;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "braid/v1/training.pb.h"
 #include "runs/run_directory.h"
@@ -28,11 +30,37 @@ struct TinyData {
 // "odd". The tokenizer is a placeholder file.
 void WriteTinyDataset(const std::filesystem::path& directory, const TinyData& data = {});
 
+// One example of a supervised dataset: its tokens, and the ranges [begin, end) that count.
+struct TinyExample {
+  std::vector<int32_t> tokens;
+  std::vector<std::pair<int32_t, int32_t>> answers;
+};
+
+// Returns examples of at most 11 tokens; every third has two answers, each ended by EOS (2).
+// Answers are functions of the prompts.
+std::vector<TinyExample> TinyExamples(int64_t count, uint64_t seed = 1);
+
+// Writes a supervised dataset with `per_instance` (1 to 3) examples in each sequence of 33 tokens,
+// and a validation part of four examples.
+void WriteTinySupervised(const std::filesystem::path& directory,
+                         const std::vector<TinyExample>& examples, int64_t per_instance);
+
 // Rewrites the dataset's manifest.json after a test has changed a file.
 void SealDataset(const std::filesystem::path& directory);
 
 // Returns a resolved spec: 2 layers, D 16, S 8, E 4, batch 4, dense for a quarter of the steps.
 v1::RunSpec TinySpec(const std::filesystem::path& dataset, int64_t num_steps);
+
+// The same with a dense model.
+v1::RunSpec TinyDenseSpec(const std::filesystem::path& dataset, int64_t num_steps);
+
+// Trains a dense model for six steps and returns its run.
+RunDirectory TinyBase(const std::filesystem::path& dataset);
+
+// Returns the resolved spec of a run that trains adapters of all matrices, of rank 2 with dropout,
+// on top of `base`, and validates every five steps.
+v1::RunSpec TinyAdapterSpec(const std::filesystem::path& dataset, const RunDirectory& base,
+                            int64_t num_steps);
 
 // Returns a clock that advances one second per call.
 std::function<double()> StepClock();

@@ -172,6 +172,28 @@ TEST(ParquetCorpusTest, RowsBeforeADamagedPageAreKept) {
   EXPECT_GT(kept, 0);
 }
 
+// Files of some hundred bytes: 60,000,000 rows of nulls, and 300,000 times a text of 20,000 bytes,
+// once from one dictionary and once with each id equal to the text.
+TEST(ParquetCorpusTest, SmallFilesDoNotBecomeMillionsOfRecords) {
+  for (const char* name : {"nulls", "text", "ids"}) {
+    const std::filesystem::path path =
+        std::filesystem::path(BRAID_TESTS_DIR) / "formats/parquet/bombs" / name;
+    const std::string file = path.string() + ".parquet";
+    ASSERT_LT(std::filesystem::file_size(file), 2000u);
+    const auto reader = CorpusReader::Open(std::vector<std::string>{file}, {}).value();
+    Document document;
+    std::vector<Reject> rejects;
+    for (absl::StatusOr<CorpusStep> step = CorpusStep::kNoneYet;
+         step.ok() && *step != CorpusStep::kEnd && reader->num_records() < 200'000;) {
+      step = reader->Next(&document, &rejects);
+    }
+    ASSERT_FALSE(rejects.empty()) << name;
+    EXPECT_EQ(rejects.back().reason, "decompression bomb") << name;
+    EXPECT_THAT(rejects.back().detail, HasSubstr(file + ", column \""));
+    EXPECT_THAT(rejects.back().detail, HasSubstr("row group"));
+  }
+}
+
 TEST(ParquetCorpusTest, AreFoundInDirectories) {
   const CraftedFiles files;
   std::filesystem::create_directories(files.directory() / "books");

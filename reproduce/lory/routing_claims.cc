@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "reproduce/arm_statistics.h"
-#include "reproduce/claims.h"
+#include "reproduce/lory/claims.h"
 #include "reproduce/training_curves.h"
 
 namespace braid {
@@ -187,7 +187,7 @@ Claim FirstSegmentLeaks(const Evidence& evidence, const ClaimSettings& settings)
   return builder.Finish();
 }
 
-std::vector<Claim> EvaluateClaims(const Evidence& evidence, const ClaimSettings& settings) {
+std::vector<Claim> EvaluateLoryClaims(const Evidence& evidence, const ClaimSettings& settings) {
   return {
       MoeBelowDense(evidence, settings),           CausalAbovePrefix(evidence, settings),
       SimilarityOrderMatters(evidence, settings),  SoftMergingOrExpertChoice(evidence, settings),

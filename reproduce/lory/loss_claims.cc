@@ -6,14 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "reproduce/arm_statistics.h"
-#include "reproduce/claims.h"
 #include "reproduce/effect_text.h"
+#include "reproduce/lory/claims.h"
 #include "reproduce/training_curves.h"
 
 namespace braid {
 namespace {
-
-constexpr VerdictRule kNoWorse = {EffectRule::kNotInferior, kEqualLosses, kSingleSeedAllowance};
 
 // Returns the gain of the MoE in similarity order minus its gain in random order.
 std::vector<SignedArm> GainOfOrder() {

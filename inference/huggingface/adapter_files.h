@@ -1,0 +1,36 @@
+// Adapters as the files of the Python library PEFT: adapter_config.json and
+// adapter_model.safetensors. docs/formats/export.md describes them.
+#ifndef BRAID_INFERENCE_HUGGINGFACE_ADAPTER_FILES_H_
+#define BRAID_INFERENCE_HUGGINGFACE_ADAPTER_FILES_H_
+
+#include <filesystem>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
+#include "braid/v1/model.pb.h"
+#include "runs/model_path.h"
+
+namespace braid {
+
+inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
+inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+
+// Writes the adapters of a checkpoint to `output`, completely or not at all. InvalidArgument when
+// it holds none, or other trained parameters too, which these files do not hold.
+absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool force,
+                                                 const std::filesystem::path& output);
+
+// Handles an import request with a base: writes a checkpoint at step 0 that holds the adapters of
+// request.source_dir and refers to the base. InvalidArgument names the file and the field or tensor
+// that is not supported (DoRA, ranks by pattern, biases, saved modules, tensors of other names or
+// shapes), and a base that has adapters itself.
+absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& request);
+
+// Parses the text of adapter_config.json, at `path` in messages, into rank, scale and dropout.
+// Targets and layers follow from the tensors.
+absl::StatusOr<v1::LoraConfig> ParseAdapterConfig(std::string_view text,
+                                                  const std::filesystem::path& path);
+
+}  // namespace braid
+
+#endif  // BRAID_INFERENCE_HUGGINGFACE_ADAPTER_FILES_H_

@@ -1,0 +1,57 @@
+// The parameters that a run trains (proto Finetuning): defaults and checks, the adapters of a
+// model, and the layout of its parameters when only some are trained. Pure functions of the
+// configuration.
+#ifndef BRAID_MODEL_CONFIG_FINETUNING_CONFIG_H_
+#define BRAID_MODEL_CONFIG_FINETUNING_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/model.pb.h"
+#include "model/config/parameter_layout.h"
+
+namespace braid {
+
+// Returns `asked` with every default filled in, short names of targets and layers counted from 0.
+// INVALID_ARGUMENT names the field, what it got and what it expected: a rank above the smaller side
+// of a matrix, an unknown target, adapters in the FFN of a layer with experts, a pattern that
+// matches no parameter, or a part of an array that is bound as a whole (q, k and v; gate and up).
+absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
+                                                 const v1::ModelConfig& resolved);
+
+// Returns whether some parameters are not trained.
+inline bool IsPartial(const v1::Finetuning& finetuning) {
+  return finetuning.has_lora() || !finetuning.train().empty();
+}
+
+// The adapter of one matrix W [out, in].
+struct AdapterSpec {
+  int layer = 0;
+  // q, k, v, o, gate, up or down.
+  std::string target;
+  // Name of W in ParameterLayout. A name ending in "weight_t" holds W transposed, [in, out].
+  std::string matrix;
+  // Names of A [rank, in] and B [out, rank].
+  std::string a, b;
+  int64_t in = 0, out = 0;
+};
+
+// Returns the adapters of a resolved configuration, by layer and in the order of the targets above;
+// none without finetuning.lora.
+std::vector<AdapterSpec> AdaptersOf(const v1::ModelConfig& resolved,
+                                    const v1::Finetuning& finetuning);
+
+// Returns the factor of B A in W + scale B A.
+double AdapterScale(const v1::LoraConfig& resolved);
+
+// Returns the parameters of a model in the order of ParameterLayout, followed by its adapters.
+// Offsets of the values: first those without a gradient, then those with one, each in this order;
+// gradients have the order of the latter. A starts uniform in +- in^-1/2 and B at zero.
+std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
+                                           const v1::Finetuning& finetuning);
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_CONFIG_FINETUNING_CONFIG_H_

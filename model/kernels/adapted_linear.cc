@@ -1,0 +1,150 @@
+#include "model/kernels/adapted_linear.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/check.h"
+#include "base/splitmix.h"
+#include "model/kernels/swiglu.h"
+
+namespace braid {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct RowRange {
+  int64_t first, count;
+};
+
+// Autograd takes no undefined tensor as an argument, but any other type.
+struct AdaptedShape {
+  std::vector<RowRange> parts;
+  double scale;
+  InputDropout dropout;
+};
+
+at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return bias.numel() > 0 ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+}
+
+// Returns m * x for x [T, in]. The mask is computed again in backward instead of being saved.
+at::Tensor DropInputs(const at::Tensor& x, const InputDropout& dropout) {
+  if (dropout.rate == 0) return x;
+  const auto sequences = static_cast<int64_t>(dropout.keys.size());
+  const int64_t rows = x.size(0), width = x.size(1);
+  BRAID_CHECK(sequences > 0 && rows % sequences == 0) << rows << " " << sequences;
+  const int64_t length = rows / sequences;
+  const at::Tensor factors = at::empty({rows, width}, at::kFloat);
+  float* const out = factors.data_ptr<float>();
+  const float kept = static_cast<float>(1 / (1 - dropout.rate));
+  at::parallel_for(0, rows, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const uint64_t key = dropout.keys[row / length];
+      const auto first = static_cast<uint64_t>(row % length * width);
+      for (int64_t j = 0; j < width; ++j) {
+        const uint64_t bits = Scramble64(key + (first + static_cast<uint64_t>(j)) * kGolden64);
+        out[row * width + j] = UnitInterval(bits) < dropout.rate ? 0 : kept;
+      }
+    }
+  });
+  return x * factors.to(x.scalar_type());
+}
+
+// a [parts * rank, in] and b [all rows, rank] hold the parts one after the other.
+class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b,
+                            const AdaptedShape& shape) {
+    at::Tensor y = Linear(x, weight, bias);
+    const int64_t rank = b.size(1);
+    const at::Tensor inner = at::mm(DropInputs(x, shape.dropout), a.t());  // [T, parts * rank]
+    int64_t at_row = 0, at_rank = 0;
+    for (const RowRange& part : shape.parts) {
+      y.narrow(1, part.first, part.count)
+          .addmm_(inner.narrow(1, at_rank, rank), b.narrow(0, at_row, part.count).t(), 1,
+                  shape.scale);
+      at_row += part.count, at_rank += rank;
+    }
+    context->save_for_backward({x, weight, a, b, inner});
+    context->saved_data["scale"] = shape.scale;
+    context->saved_data["rate"] = shape.dropout.rate;
+    context->saved_data["keys"] =
+        std::vector<int64_t>(shape.dropout.keys.begin(), shape.dropout.keys.end());
+    std::vector<int64_t> ranges;
+    for (const RowRange& part : shape.parts) {
+      ranges.insert(ranges.end(), {part.first, part.count});
+    }
+    context->saved_data["ranges"] = ranges;
+    context->saved_data["bias_dimensions"] =
+        bias.numel() > 0 && bias.requires_grad() ? bias.dim() : 0;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list incoming) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &a = saved[2], &b = saved[3],
+                     &inner = saved[4], &dy = incoming[0];
+    const std::vector<int64_t> ranges = context->saved_data["ranges"].toIntVector();
+    const double scale = context->saved_data["scale"].toDouble();
+    const InputDropout dropout = SavedDropout(context);
+    const int64_t rank = b.size(1);
+    const at::Tensor dinner = at::empty_like(inner), db = at::empty_like(b);
+    int64_t at_row = 0, at_rank = 0;
+    for (size_t i = 0; i < ranges.size(); i += 2) {
+      const at::Tensor rows = dy.narrow(1, ranges[i], ranges[i + 1]);
+      at::Tensor inner_part = dinner.narrow(1, at_rank, rank);
+      inner_part.copy_(at::mm(rows, b.narrow(0, at_row, ranges[i + 1])));
+      db.narrow(0, at_row, ranges[i + 1]).copy_(at::mm(rows.t(), inner.narrow(1, at_rank, rank)));
+      at_row += ranges[i + 1], at_rank += rank;
+    }
+    dinner.mul_(scale);
+    db.mul_(scale);
+    const at::Tensor da = at::mm(dinner.t(), DropInputs(x, dropout));
+    at::Tensor dx;
+    if (x.requires_grad()) {
+      dx = dropout.rate == 0 ? at::mm(dinner, a) : DropInputs(at::mm(dinner, a), dropout);
+      dx.addmm_(dy, weight);
+    }
+    at::Tensor dbias;
+    const int64_t bias_dimensions = context->saved_data["bias_dimensions"].toInt();
+    if (bias_dimensions > 0) dbias = bias_dimensions == 1 ? dy.sum(0) : dy;
+    return {dx, at::Tensor(), dbias, da, db, at::Tensor()};
+  }
+
+ private:
+  static InputDropout SavedDropout(AutogradContext* context) {
+    const std::vector<int64_t> keys = context->saved_data["keys"].toIntVector();
+    return {context->saved_data["rate"].toDouble(), {keys.begin(), keys.end()}};
+  }
+};
+
+}  // namespace
+
+at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         const Adapters& adapters, const InputDropout& dropout) {
+  const at::Tensor added = bias.defined() ? bias : at::empty({0}, x.options());
+  if (adapters.empty()) return Linear(x, weight, added);
+  BRAID_CHECK(!at::GradMode::is_enabled() || !weight.requires_grad())
+      << "a trained matrix with an adapter";
+  AdaptedShape shape{.parts = {}, .scale = adapters.scale, .dropout = dropout};
+  std::vector<at::Tensor> a, b;
+  for (const Adapter& part : adapters.parts) {
+    shape.parts.push_back({part.first_row, part.b.size(0)});
+    a.push_back(part.a);
+    b.push_back(part.b);
+  }
+  return AdaptedLinearFunction::apply(x, weight, added, at::cat(a), at::cat(b), shape);
+}
+
+at::Tensor AdaptedFfn(const at::Tensor& x, const at::Tensor& gate_up, const at::Tensor& down,
+                      const Adapters& gate_up_adapters, const Adapters& down_adapters,
+                      const InputDropout& input_dropout, const InputDropout& hidden_dropout) {
+  const at::Tensor hidden =
+      SwiGlu(AdaptedLinear(x, gate_up, at::Tensor(), gate_up_adapters, input_dropout));
+  return AdaptedLinear(hidden, down.t(), at::Tensor(), down_adapters, hidden_dropout);
+}
+
+}  // namespace braid

@@ -1,0 +1,90 @@
+#include "pipeline/supervised/record_sources.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "evaluation/tasks/task_examples.h"
+#include "evaluation/tasks/task_prompt.h"
+#include "evaluation/tasks/task_spec.h"
+#include "pipeline/corpus/text_source.h"
+#include "pipeline/supervised/json_objects.h"
+#include "pipeline/supervised/record_format.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kMaxRecordFileBytes = int64_t{4} << 30;
+
+absl::Status ReadRecordFile(const std::string& path, const std::string& format_name,
+                            const std::map<std::string, std::string>& fields, RecordSet* set) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadText(path, kMaxRecordFileBytes));
+  if (!text.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": got more than ", kMaxRecordFileBytes,
+                                                   " bytes of text, expected less; split it"));
+  }
+  std::optional<RecordFormat> format;
+  int64_t count = 0;
+  const auto take = [&](const nlohmann::json& object, const std::string& place) -> absl::Status {
+    if (!format.has_value()) {
+      ASSIGN_OR_RETURN(format, FindRecordFormat(format_name, fields, object, place));
+    }
+    ASSIGN_OR_RETURN(auto converted, ConvertRecord(*format, object, place));
+    if (std::holds_alternative<RejectedRecord>(converted)) {
+      set->rejected.push_back(std::get<RejectedRecord>(std::move(converted)));
+    } else {
+      set->records.push_back(std::get<SupervisedRecord>(std::move(converted)));
+    }
+    ++count;
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ForEachJsonObject(*text, path, take));
+  if (count == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": got no records, expected JSON objects, one a line or in an array"));
+  }
+  set->sources.push_back({path, format->name, count});
+  return absl::OkStatus();
+}
+
+// Returns prompt and right answer of an example.
+SupervisedRecord RecordOf(const v1::TaskSpec& spec, const TaskExample& example) {
+  const auto gold = static_cast<size_t>(example.gold);
+  const std::string& prompt = example.prompts[example.prompts.size() == 1 ? 0 : gold];
+  const std::string& answer = spec.has_free() ? example.references[0] : example.continuations[gold];
+  return {.place = example.where,
+          .turns = {{ChatRole::kUser, PromptText(spec, {}, prompt)},
+                    {ChatRole::kAssistant, absl::StrCat(DelimiterOf(spec), answer)}},
+          .literal = true};
+}
+
+}  // namespace
+
+absl::StatusOr<RecordSet> ReadRecordFiles(std::span<const std::string> paths,
+                                          const std::string& format,
+                                          const std::map<std::string, std::string>& fields) {
+  RecordSet set;
+  for (const std::string& path : paths) {
+    RETURN_IF_ERROR(ReadRecordFile(path, format, fields, &set));
+  }
+  return set;
+}
+
+absl::StatusOr<RecordSet> ReadTaskRecords(const v1::TaskSpec& spec,
+                                          const std::filesystem::path& data_dir) {
+  ASSIGN_OR_RETURN(const LoadedTask task, LoadTask(spec, data_dir, /*num_shots=*/1));
+  if (task.demonstrations_are_examples) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "task ", spec.name(), ": got no training file in ", (data_dir / TaskFolder(spec)).string(),
+        ", expected one beside the examples it is evaluated on; train on --data FILE instead"));
+  }
+  RecordSet set;
+  for (const TaskExample& example : task.others) set.records.push_back(RecordOf(spec, example));
+  set.sources.push_back({(data_dir / TaskFolder(spec)).string(), absl::StrCat("task ", spec.name()),
+                         static_cast<int64_t>(set.records.size())});
+  return set;
+}
+
+}  // namespace braid

@@ -1,0 +1,47 @@
+// Where supervised records come from: files of users, or the training file of a task.
+#ifndef BRAID_PIPELINE_SUPERVISED_RECORD_SOURCES_H_
+#define BRAID_PIPELINE_SUPERVISED_RECORD_SOURCES_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/task.pb.h"
+#include "pipeline/supervised/supervised_record.h"
+
+namespace braid {
+
+// A source of records.
+struct RecordSource {
+  std::string path;
+  std::string format;  // a name of RecordFormats(), or "task NAME"
+  int64_t num_records = 0;
+};
+
+struct RecordSet {
+  std::vector<SupervisedRecord> records;
+  std::vector<RejectedRecord> rejected;
+  std::vector<RecordSource> sources;
+};
+
+// Reads JSON and JSON lines files, also compressed (.gz, .zst). Each file has records of one
+// format: `format`, or, if that is empty, the one that fits its first record. `fields` renames the
+// parts of records. Errors: those of FindRecordFormat, ForEachJsonObject, ConvertRecord and
+// TextSource; INVALID_ARGUMENT for a file without records.
+absl::StatusOr<RecordSet> ReadRecordFiles(std::span<const std::string> paths,
+                                          const std::string& format,
+                                          const std::map<std::string, std::string>& fields);
+
+// Reads the training file of a task, its `demonstrations`, as prompts and right answers, joined as
+// in task evaluation. Errors: those of LoadTask; FAILED_PRECONDITION if the task has no file but
+// the one that it is evaluated on.
+absl::StatusOr<RecordSet> ReadTaskRecords(const v1::TaskSpec& spec,
+                                          const std::filesystem::path& data_dir);
+
+}  // namespace braid
+
+#endif  // BRAID_PIPELINE_SUPERVISED_RECORD_SOURCES_H_

@@ -1,0 +1,241 @@
+#include "pipeline/supervised/supervised_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "formats/indexed_dataset.h"
+#include "formats/packed_dataset.h"
+#include "formats/supervised_spans.h"
+#include "pipeline/stages/provenance.h"
+#include "pipeline/store/stage_key.h"
+
+namespace braid {
+namespace {
+
+constexpr int32_t kSupervisedFormatVersion = 1;
+constexpr std::array<std::string_view, 3> kLossNames = {"ANSWERS", "LAST_ANSWER", "EVERYTHING"};
+
+std::string_view LossName(LossOn loss_on) { return kLossNames[static_cast<size_t>(loss_on)]; }
+
+// Sequences of examples as an indexed dataset with its spans.
+struct WrittenSequences {
+  std::vector<FileSummary> files;  // .bin and .idx
+  FileSummary spans_file;
+  int64_t num_rows = 0;
+  std::vector<ProvenanceSpan> provenance;  // by example number
+};
+
+std::string_view AsBytes(const std::vector<int32_t>& tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)};
+}
+
+// Appends one sequence, padded with EOS, and its spans.
+absl::Status AddSequence(const SupervisedDataset& dataset, const PackedExamples& part,
+                         size_t sequence, IndexedDatasetWriter* writer,
+                         std::vector<SupervisedSpan>* spans, WrittenSequences* written) {
+  const auto instance = static_cast<int32_t>(sequence);
+  std::vector<int32_t> tokens;
+  for (const uint32_t number : part.sequences[sequence]) {
+    const EncodedExample& example = part.examples[number];
+    const auto begin = static_cast<int32_t>(tokens.size());
+    for (const TokenRange& range : example.targets) {
+      spans->push_back({instance, begin, begin + range.begin, begin + range.end});
+    }
+    written->provenance.push_back({number, 0, static_cast<uint32_t>(instance), begin,
+                                   static_cast<int32_t>(example.tokens.size())});
+    tokens.insert(tokens.end(), example.tokens.begin(), example.tokens.end());
+  }
+  tokens.resize(static_cast<size_t>(dataset.settings.sequence_length + 1),
+                dataset.tokenizer.eos_id());
+  RETURN_IF_ERROR(writer->AddSequence(tokens));
+  writer->EndDocument();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WrittenSequences> WriteSequences(const SupervisedDataset& dataset,
+                                                const PackedExamples& part,
+                                                const std::filesystem::path& prefix,
+                                                const std::filesystem::path& spans_path) {
+  WrittenSequences written;
+  std::vector<SupervisedSpan> spans;
+  ASSIGN_OR_RETURN(const auto writer,
+                   IndexedDatasetWriter::Create(prefix, dataset.tokenizer.vocab_size()));
+  for (size_t i = 0; i < part.sequences.size(); ++i) {
+    RETURN_IF_ERROR(AddSequence(dataset, part, i, writer.get(), &spans, &written));
+  }
+  ASSIGN_OR_RETURN(written.files, writer->Commit());
+  ASSIGN_OR_RETURN(const IndexedDataset stored, IndexedDataset::Open(prefix));
+  ASSIGN_OR_RETURN(written.spans_file, WriteSpans(spans_path, spans, stored));
+  written.num_rows = std::ssize(spans);
+  return written;
+}
+
+absl::Status WriteHeldoutExamples(const SupervisedDataset& dataset, StageWriter* stage) {
+  const PackedExamples& part = dataset.plan.validation;
+  const std::filesystem::path directory = stage->directory() / "heldout";
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  if (part.examples.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const WrittenSequences written,
+                   WriteSequences(dataset, part, directory / kValidationDomain,
+                                  HeldoutSpansPath(directory, kValidationDomain)));
+  stage->Add(written.files, std::ssize(part.sequences), "heldout");
+  stage->Add(written.spans_file, written.num_rows, "heldout");
+  return absl::OkStatus();
+}
+
+nlohmann::json ReportOf(const SupervisedDataset& dataset) {
+  const SupervisedCounts& counts = dataset.plan.counts;
+  nlohmann::json sources = nlohmann::json::array();
+  for (const RecordSource& source : dataset.sources) {
+    sources.push_back(
+        {{"path", source.path}, {"format", source.format}, {"num_records", source.num_records}});
+  }
+  return {{"sources", sources},
+          {"template", dataset.settings.encoding.chat.name},
+          {"loss_on", LossName(dataset.settings.encoding.loss_on)},
+          {"packed", dataset.settings.pack},
+          {"num_records", counts.num_records},
+          {"num_examples", dataset.plan.training.examples.size()},
+          {"num_validation_examples", dataset.plan.validation.examples.size()},
+          {"num_tokens", counts.num_tokens},
+          {"num_targets", counts.num_targets},
+          {"num_longest", counts.num_longest},
+          {"num_cut", counts.num_cut},
+          {"num_cut_tokens", counts.num_cut_tokens},
+          {"num_cut_answers", counts.num_cut_answers},
+          {"num_control_texts", counts.num_control_texts},
+          {"num_duplicates", counts.num_duplicates},
+          {"rejected", counts.rejected},
+          {"filled", dataset.plan.filled}};
+}
+
+absl::Status WriteReports(const SupervisedDataset& dataset, StageWriter* stage) {
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  RETURN_IF_ERROR(stage->AddText(kSupervisedReportName,
+                                 ReportOf(dataset).dump(2, ' ', false, kReplace) + "\n", 1));
+  std::string rejects;
+  for (const RejectedRecord& record : dataset.plan.rejected) {
+    const nlohmann::json line = {
+        {"place", record.place}, {"reason", record.reason}, {"detail", record.detail}};
+    absl::StrAppend(&rejects, line.dump(-1, ' ', false, kReplace), "\n");
+  }
+  return stage->AddText("rejects.jsonl", rejects, std::ssize(dataset.plan.rejected));
+}
+
+absl::Status WriteExampleProvenance(const SupervisedDataset& dataset,
+                                    const WrittenSequences& written, StageWriter* stage) {
+  const std::filesystem::path directory = stage->directory() / "provenance";
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files,
+                   WriteProvenance(directory, written.provenance, dataset.plan.training.places));
+  stage->Add(files, std::ssize(written.provenance), "provenance");
+  return absl::OkStatus();
+}
+
+DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
+  const PackedExamples& training = dataset.plan.training;
+  const auto num_heldout = static_cast<int64_t>(dataset.plan.validation.examples.size());
+  const Tokenizer& tokenizer = dataset.tokenizer;
+  const std::optional<int32_t>& start = dataset.settings.encoding.start_id;
+  const int64_t num_instances = std::ssize(training.sequences);
+  return {.name = dataset.name,
+          .key = key,
+          .order = "RANDOM",
+          .sequence_length = dataset.settings.sequence_length,
+          .vocab_size = tokenizer.vocab_size(),
+          .eos_id = tokenizer.eos_id(),
+          .num_instances = num_instances,
+          .num_tokens = num_instances * (dataset.settings.sequence_length + 1),
+          .num_documents = std::ssize(training.examples),
+          .num_heldout_documents = num_heldout,
+          .domains = num_heldout == 0 ? std::vector<std::string>()
+                                      : std::vector<std::string>{kValidationDomain},
+          .seed = dataset.settings.seed,
+          .begin_with_bos = start.has_value() && start != tokenizer.eos_id(),
+          .supervised = true,
+          .num_examples = std::ssize(training.examples)};
+}
+
+void AddExamples(const PackedExamples& part, StageKey* key) {
+  for (size_t i = 0; i < part.examples.size(); ++i) {
+    key->Add("place", part.places[i]).Add("tokens", AsBytes(part.examples[i].tokens));
+    for (const TokenRange& range : part.examples[i].targets) {
+      key->Add("begin", range.begin).Add("end", range.end);
+    }
+  }
+}
+
+}  // namespace
+
+std::string SupervisedKey(const SupervisedDataset& dataset) {
+  StageKey key("supervised", kSupervisedFormatVersion);
+  key.Add("name", dataset.name)
+      .Add("tokenizer", dataset.tokenizer_bytes)
+      .Add("sequence_length", dataset.settings.sequence_length)
+      .Add("pack", dataset.settings.pack)
+      .Add("seed", dataset.settings.seed)
+      .Add("report", ReportOf(dataset).dump(-1, ' ', true));
+  AddExamples(dataset.plan.training, &key);
+  key.Add("validation", std::ssize(dataset.plan.validation.examples));
+  AddExamples(dataset.plan.validation, &key);
+  for (const RejectedRecord& record : dataset.plan.rejected) {
+    key.Add("rejected", record.place).Add("reason", record.reason);
+  }
+  return key.Hex();
+}
+
+absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string& key,
+                             StageWriter* stage) {
+  ASSIGN_OR_RETURN(const WrittenSequences written,
+                   WriteSequences(dataset, dataset.plan.training, stage->directory() / "instances",
+                                  stage->directory() / kSpansName));
+  stage->Add(written.files, std::ssize(dataset.plan.training.sequences));
+  stage->Add(written.spans_file, written.num_rows);
+  RETURN_IF_ERROR(WriteHeldoutExamples(dataset, stage));
+  RETURN_IF_ERROR(WriteExampleProvenance(dataset, written, stage));
+  RETURN_IF_ERROR(stage->AddText("tokenizer.model", dataset.tokenizer_bytes, 1));
+  RETURN_IF_ERROR(WriteReports(dataset, stage));
+  ASSIGN_OR_RETURN(const FileSummary summary,
+                   WriteDatasetInfo(stage->directory(), InfoOf(dataset, key)));
+  stage->Add(summary, 1);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<StoredExample>> ReadStoredExamples(
+    const std::filesystem::path& dataset_dir, int64_t instance) {
+  ASSIGN_OR_RETURN(const IndexedDataset instances, IndexedDataset::Open(dataset_dir / "instances"));
+  ASSIGN_OR_RETURN(const auto spans, ReadSpans(dataset_dir / kSpansName, instances));
+  ASSIGN_OR_RETURN(const Provenance provenance, Provenance::Open(dataset_dir / "provenance"));
+  if (instance < 0 || instance >= instances.num_sequences()) {
+    return absl::OutOfRangeError(absl::StrCat("instance: got ", instance, ", expected 0 to ",
+                                              instances.num_sequences() - 1, ", the instances of ",
+                                              dataset_dir.string()));
+  }
+  const std::vector<int32_t> tokens = instances.Read(instance);
+  std::vector<StoredExample> examples;
+  for (const ProvenanceSpan& span : provenance.Instance(static_cast<uint32_t>(instance))) {
+    const int64_t end = int64_t{span.instance_offset} + span.length;
+    if (span.instance_offset < 0 || span.length < 1 || end > std::ssize(tokens) ||
+        span.document >= provenance.num_documents()) {
+      return absl::DataLossError(absl::StrCat((dataset_dir / "provenance").string(),
+                                              ": got tokens outside of instance ", instance,
+                                              "; prepare the supervised dataset again"));
+    }
+    StoredExample& example = examples.emplace_back();
+    example.place = provenance.document_id(span.document);
+    example.begin = span.instance_offset;
+    example.tokens.assign(tokens.begin() + span.instance_offset, tokens.begin() + end);
+    for (const SupervisedSpan& row : spans) {
+      if (row.instance != instance || row.begin != span.instance_offset) continue;
+      example.targets.push_back({row.answer_begin - row.begin, row.end - row.begin});
+    }
+  }
+  return examples;
+}
+
+}  // namespace braid

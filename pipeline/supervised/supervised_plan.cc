@@ -1,0 +1,240 @@
+#include "pipeline/supervised/supervised_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <set>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/splitmix.h"
+#include "base/status_macros.h"
+#include "formats/word_encoder.h"
+#include "pipeline/ordering/packing.h"
+#include "pipeline/supervised/example_packing.h"
+#include "retrieval/parallel_for.h"
+
+namespace braid {
+namespace {
+
+constexpr int64_t kExamplesPerTask = 256;
+constexpr size_t kWordCacheBytes = size_t{128} << 20;
+constexpr uint64_t kHeldoutStream = 0x5E1D;
+
+// The examples of a set and the records that were lost.
+struct EncodedSet {
+  std::vector<EncodedExample> examples;
+  std::vector<std::string> places;
+  std::vector<RejectedRecord> rejected;
+};
+
+std::vector<EncodedExample> EncodeRecords(std::span<const SupervisedRecord> records,
+                                          const Tokenizer& tokenizer,
+                                          const ExampleEncoder& encoder) {
+  std::vector<EncodedExample> examples(records.size());
+  std::mutex mutex;
+  std::vector<std::unique_ptr<WordEncoder>> idle;  // guarded by mutex
+  ParallelFor(std::ssize(records), kExamplesPerTask, [&](int64_t begin, int64_t end) {
+    std::unique_ptr<WordEncoder> words;
+    {
+      const std::lock_guard lock(mutex);
+      if (!idle.empty()) {
+        words = std::move(idle.back());
+        idle.pop_back();
+      }
+    }
+    if (words == nullptr) words = std::make_unique<WordEncoder>(tokenizer, kWordCacheBytes);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      examples[i] = encoder.Encode(records[i], words.get());
+    }
+    const std::lock_guard lock(mutex);
+    idle.push_back(std::move(words));
+  });
+  return examples;
+}
+
+EncodedSet EncodeSet(const RecordSet& set, const Tokenizer& tokenizer,
+                     const ExampleEncoder& encoder, const SupervisedSettings& settings) {
+  std::vector<EncodedExample> encoded = EncodeRecords(set.records, tokenizer, encoder);
+  EncodedSet result;
+  result.rejected = set.rejected;
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    const std::string& place = set.records[i].place;
+    if (encoded[i].fault.empty()) {
+      result.examples.push_back(std::move(encoded[i]));
+      result.places.push_back(place);
+    } else {
+      result.rejected.push_back({place, encoded[i].fault,
+                                 absl::StrCat("got an answer of ", encoded[i].num_cut,
+                                              " tokens, expected fewer than the sequence length ",
+                                              settings.sequence_length)});
+    }
+  }
+  return result;
+}
+
+uint64_t HashOf(const EncodedExample& example) {
+  const std::string_view bytes(reinterpret_cast<const char*>(example.tokens.data()),
+                               example.tokens.size() * sizeof(int32_t));
+  return Mix64(0, bytes);
+}
+
+// Returns the hashes of the examples to hold out: a share of the different ones, drawn with the
+// seed.
+std::unordered_set<uint64_t> DrawHeldout(std::span<const EncodedExample> examples, double share,
+                                         uint64_t seed) {
+  std::set<std::pair<uint64_t, uint64_t>> drawn;  // (random number, hash)
+  for (const EncodedExample& example : examples) {
+    const uint64_t hash = HashOf(example);
+    drawn.emplace(Mix64(Mix64(kHeldoutStream, seed), hash), hash);
+  }
+  auto left = static_cast<int64_t>(std::llround(share * static_cast<double>(drawn.size())));
+  if (share > 0) left = std::max<int64_t>(left, 1);
+  std::unordered_set<uint64_t> heldout;
+  for (auto it = drawn.begin(); it != drawn.end() && left > 0; ++it, --left) {
+    heldout.insert(it->second);
+  }
+  return heldout;
+}
+
+void Split(EncodedSet all, const SupervisedSettings& settings, SupervisedPlan* plan) {
+  const auto heldout = DrawHeldout(all.examples, settings.validation_share, settings.seed);
+  for (size_t i = 0; i < all.examples.size(); ++i) {
+    const bool held = heldout.contains(HashOf(all.examples[i]));
+    PackedExamples& part = held ? plan->validation : plan->training;
+    part.examples.push_back(std::move(all.examples[i]));
+    part.places.push_back(std::move(all.places[i]));
+  }
+}
+
+void Pack(const SupervisedSettings& settings, PackedExamples* part) {
+  std::vector<int32_t> lengths;
+  for (const EncodedExample& one : part->examples) {
+    lengths.push_back(static_cast<int32_t>(one.tokens.size()));
+  }
+  const std::vector<std::vector<uint32_t>> packed =
+      settings.pack ? PackBestFit(lengths, settings.sequence_length + 1, settings.seed)
+                    : PackSingly(std::ssize(part->examples));
+  for (const uint32_t i : InstanceShuffle(std::ssize(packed), settings.seed)) {
+    part->sequences.push_back(packed[i]);
+  }
+}
+
+// Returns the places of training examples that are also validation examples.
+std::vector<std::string> FindDuplicates(const SupervisedPlan& plan) {
+  std::unordered_set<uint64_t> heldout;
+  for (const EncodedExample& example : plan.validation.examples) heldout.insert(HashOf(example));
+  std::vector<std::string> places;
+  for (size_t i = 0; i < plan.training.examples.size(); ++i) {
+    if (heldout.contains(HashOf(plan.training.examples[i]))) {
+      places.push_back(plan.training.places[i]);
+    }
+  }
+  return places;
+}
+
+SupervisedCounts Count(const SupervisedPlan& plan) {
+  SupervisedCounts counts;
+  for (const EncodedExample& example : plan.training.examples) {
+    const auto length = static_cast<int64_t>(example.tokens.size());
+    counts.num_tokens += length;
+    counts.num_longest = std::max(counts.num_longest, length);
+    for (const TokenRange& range : example.targets) counts.num_targets += range.end - range.begin;
+    counts.num_cut += example.num_cut > 0 ? 1 : 0;
+    counts.num_cut_tokens += example.num_cut;
+    counts.num_cut_answers += example.num_cut_answers;
+  }
+  for (const RejectedRecord& record : plan.rejected) ++counts.rejected[record.reason];
+  return counts;
+}
+
+int64_t CountControlTexts(const RecordSet& set, const ChatMarkers& markers) {
+  return std::ranges::count_if(set.records, [&](const SupervisedRecord& record) {
+    return std::ranges::any_of(record.turns, [&](const ChatTurn& turn) {
+      return markers.OccurIn(turn.text) || markers.OccurIn(turn.input);
+    });
+  });
+}
+
+absl::Status Refuse(const std::string& place, const std::string& fault) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, ": ", fault, ", which --strict refuses; mend it, or omit --strict"));
+}
+
+absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::string> duplicates) {
+  if (!plan.rejected.empty()) {
+    const RejectedRecord& first = plan.rejected.front();
+    return Refuse(first.place,
+                  absl::StrCat(first.reason, first.detail.empty() ? "" : ": ", first.detail));
+  }
+  for (const PackedExamples* part : {&plan.training, &plan.validation}) {
+    for (size_t i = 0; i < part->examples.size(); ++i) {
+      if (part->examples[i].num_cut == 0) continue;
+      return Refuse(part->places[i],
+                    absl::StrCat("got ", part->examples[i].num_cut, " tokens too many"));
+    }
+  }
+  if (duplicates.empty()) return absl::OkStatus();
+  return Refuse(duplicates.front(), "got an example that is also a validation example");
+}
+
+absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked) {
+  const std::string lost = CountsText(plan.counts.rejected);
+  if (plan.training.examples.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: got no example to train on from ", plan.counts.num_records,
+                     " records, expected at least one", lost.empty() ? "" : "; rejected: ", lost,
+                     plan.validation.examples.empty() ? "" : "; lower --validation"));
+  }
+  if (!validation_asked || !plan.validation.examples.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--validation-data: got no example to validate on, expected at least one",
+                   lost.empty() ? "" : "; rejected: ", lost));
+}
+
+}  // namespace
+
+std::string CountsText(const std::map<std::string, int64_t>& counts) {
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
+    absl::StrAppend(out, count.second, " ", count.first);
+  });
+}
+
+absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
+                                              const RecordSet* validation,
+                                              const Tokenizer& tokenizer,
+                                              const SupervisedSettings& settings) {
+  const ExampleEncoder encoder(tokenizer, settings.encoding);
+  SupervisedPlan plan;
+  EncodedSet encoded = EncodeSet(training, tokenizer, encoder, settings);
+  plan.rejected = std::move(encoded.rejected);
+  if (validation == nullptr) {
+    Split(std::move(encoded), settings, &plan);
+  } else {
+    plan.training = {std::move(encoded.examples), std::move(encoded.places), {}};
+    EncodedSet heldout = EncodeSet(*validation, tokenizer, encoder, settings);
+    plan.validation = {std::move(heldout.examples), std::move(heldout.places), {}};
+    std::ranges::move(heldout.rejected, std::back_inserter(plan.rejected));
+  }
+  const std::vector<std::string> duplicates = FindDuplicates(plan);
+  plan.counts = Count(plan);
+  plan.counts.num_duplicates = std::ssize(duplicates);
+  for (const RecordSet* set : {&training, validation}) {
+    if (set == nullptr) continue;
+    plan.counts.num_records += std::ssize(set->records) + std::ssize(set->rejected);
+    plan.counts.num_control_texts += CountControlTexts(*set, encoder.markers());
+  }
+  if (settings.strict) RETURN_IF_ERROR(CheckStrictly(plan, duplicates));
+  RETURN_IF_ERROR(CheckNotEmpty(plan, validation != nullptr || settings.validation_share > 0));
+  Pack(settings, &plan.training);
+  Pack(settings, &plan.validation);
+  plan.filled =
+      static_cast<double>(plan.counts.num_tokens) /
+      static_cast<double>(std::ssize(plan.training.sequences) * (settings.sequence_length + 1));
+  return plan;
+}
+
+}  // namespace braid

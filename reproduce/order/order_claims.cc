@@ -1,0 +1,155 @@
+#include "reproduce/order/order_claims.h"
+
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace braid {
+namespace {
+
+using Terms = std::vector<SignedArm>;
+
+// Returns the domains with held-out tokens, each with the same weight.
+std::vector<DomainGroup> DomainsAlike(const Evidence& evidence, int32_t first_positions) {
+  std::set<std::string> names;
+  for (const ArmResult& result : evidence.results) {
+    const HeldoutScore* const score = FindScore(result, ScoredRouting::kSegment, first_positions);
+    if (score == nullptr) continue;
+    for (const DomainWindows& domain : score->domains) {
+      for (const WindowLoss& window : domain.windows) {
+        if (window.later_tokens > 0) names.insert(domain.domain);
+      }
+    }
+  }
+  std::vector<DomainGroup> groups;
+  for (const std::string& name : names) {
+    groups.push_back({1.0 / static_cast<double>(names.size()), {name}});
+  }
+  if (groups.empty()) groups.push_back({});
+  return groups;
+}
+
+Terms Help(const std::string& arm) { return {{+1, arm, v1::RANDOM}, {-1, arm, v1::SIMILARITY}}; }
+
+Terms Minus(Terms terms, const Terms& other) {
+  for (SignedArm term : other) {
+    term.sign = -term.sign;
+    terms.push_back(term);
+  }
+  return terms;
+}
+
+// Returns the gain of the MoE in similarity order minus that in random order.
+Terms GainOfSimilarity(int batch, v1::AttentionMask mask) {
+  return Minus(Help(OrderArm("moe", batch, mask)), Help(OrderArm("dense", batch, mask)));
+}
+
+class OrderClaims {
+ public:
+  OrderClaims(const Evidence& evidence, const ClaimSettings& settings)
+      : evidence_(evidence),
+        settings_(settings),
+        domains_(DomainsAlike(evidence, settings.segment_length)) {}
+
+  Claim SmallBatchesHarm() const {
+    ClaimBuilder builder(evidence_, settings_, {.number = 1, .name = "batches of few topics harm"});
+    for (const char* model : {"dense", "moe"}) {
+      Add(builder, absl::StrCat("help at 16 minus 4 sequences, ", model), kGain,
+          Minus(Help(OrderArm(model, kLargeBatch, v1::OPEN)),
+                Help(OrderArm(model, kSmallBatch, v1::OPEN))));
+    }
+    Add(builder, "random better than similarity, dense without neighbors", kGain,
+        Minus({}, Help(OrderArm("dense", kSmallBatch, v1::DOCUMENT))));
+    for (const v1::AttentionMask mask : {v1::OPEN, v1::DOCUMENT}) AddHelp(builder, mask);
+    AddMixtures(builder);
+    return builder.Finish();
+  }
+
+  Claim NeighborsDistract() const {
+    ClaimBuilder builder(evidence_, settings_,
+                         {.number = 2, .name = "attention to neighboring documents harms"});
+    for (const char* model : {"dense", "moe"}) {
+      Add(builder, absl::StrCat("help with DOCUMENT minus OPEN, ", model), kGain,
+          Minus(Help(OrderArm(model, kSmallBatch, v1::DOCUMENT)),
+                Help(OrderArm(model, kSmallBatch, v1::OPEN))));
+    }
+    return builder.Finish();
+  }
+
+  Claim ExpertsGainMore() const {
+    ClaimBuilder builder(evidence_, settings_,
+                         {.number = 3, .name = "experts gain more in similarity order"});
+    for (const v1::AttentionMask mask : {v1::OPEN, v1::DOCUMENT}) {
+      for (const int batch : {kSmallBatch, kLargeBatch}) {
+        Add(builder, absl::StrCat(batch, " sequences, ", v1::AttentionMask_Name(mask)), kGain,
+            GainOfSimilarity(batch, mask));
+      }
+    }
+    return builder.Finish();
+  }
+
+  // Claims that a MoE on similarity order is the best model of a batch and mask.
+  Claim SimilarityIsBest(int number, v1::AttentionMask mask) const {
+    ClaimBuilder builder(evidence_, settings_,
+                         {.number = number,
+                          .name = absl::StrCat("with ", kLargeBatch, " sequences and mask ",
+                                               v1::AttentionMask_Name(mask),
+                                               ", the MoE on similarity order is the best model")});
+    const SignedArm best = {-1, OrderArm("moe", kLargeBatch, mask), v1::SIMILARITY};
+    for (const char* model : {"moe", "dense"}) {
+      Add(builder, absl::StrCat(model, " on random order minus MoE on similarity order"), kGain,
+          {{+1, OrderArm(model, kLargeBatch, mask), v1::RANDOM}, best});
+    }
+    Add(builder, "moe, 4 sequences, OPEN, random order, minus the same", std::nullopt,
+        {{+1, OrderArm("moe", kSmallBatch, v1::OPEN), v1::RANDOM}, best});
+    return builder.Finish();
+  }
+
+ private:
+  void Add(ClaimBuilder& builder, const std::string& name, std::optional<VerdictRule> rule,
+           const Terms& arms) const {
+    builder.AddHeldout(name, rule, {.arms = arms, .groups = domains_});
+  }
+
+  void AddHelp(ClaimBuilder& builder, v1::AttentionMask mask) const {
+    for (const int batch : {kSmallBatch, kLargeBatch}) {
+      for (const char* model : {"dense", "moe"}) {
+        Add(builder,
+            absl::StrCat("help, ", model, ", ", batch, " sequences, ",
+                         v1::AttentionMask_Name(mask)),
+            std::nullopt, Help(OrderArm(model, batch, mask)));
+      }
+    }
+  }
+
+  void AddMixtures(ClaimBuilder& builder) const {
+    for (const char* model : {"dense", "moe"}) {
+      for (const char* mixture : {"mixed", "random-first"}) {
+        Add(builder, absl::StrCat("random minus ", mixture, ", ", model), std::nullopt,
+            {{+1, OrderArm(model, kSmallBatch, v1::OPEN), v1::RANDOM},
+             {-1, absl::StrCat(model, "-", mixture), v1::SIMILARITY}});
+      }
+    }
+    Add(builder, "help at half of the rate minus help, dense", std::nullopt,
+        Minus(Help("dense-half-rate"), Help(OrderArm("dense", kSmallBatch, v1::OPEN))));
+  }
+
+  const Evidence& evidence_;
+  const ClaimSettings& settings_;
+  const std::vector<DomainGroup> domains_;
+};
+
+}  // namespace
+
+std::string OrderArm(const std::string& model, int batch, v1::AttentionMask mask) {
+  return absl::StrCat(model, "-", batch, "-", absl::AsciiStrToLower(v1::AttentionMask_Name(mask)));
+}
+
+std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings) {
+  const OrderClaims claims(evidence, settings);
+  return {claims.SmallBatchesHarm(), claims.NeighborsDistract(), claims.ExpertsGainMore(),
+          claims.SimilarityIsBest(4, v1::OPEN), claims.SimilarityIsBest(5, v1::DOCUMENT)};
+}
+
+}  // namespace braid

@@ -1,0 +1,25 @@
+// The claims of docs/reproduction/order.md as pure functions of the measurements.
+#ifndef BRAID_REPRODUCE_ORDER_ORDER_CLAIMS_H_
+#define BRAID_REPRODUCE_ORDER_ORDER_CLAIMS_H_
+
+#include <string>
+#include <vector>
+
+#include "braid/v1/model.pb.h"
+#include "reproduce/claim.h"
+
+namespace braid {
+
+// Sequences of the two batches.
+inline constexpr int kSmallBatch = 4;
+inline constexpr int kLargeBatch = 16;
+
+// Returns "dense-4-open", "moe-16-document", ...: the name of an arm.
+std::string OrderArm(const std::string& model, int batch, v1::AttentionMask mask);
+
+// Returns claims 1 to 5 in order, also those without measurements.
+std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings);
+
+}  // namespace braid
+
+#endif  // BRAID_REPRODUCE_ORDER_ORDER_CLAIMS_H_

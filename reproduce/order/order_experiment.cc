@@ -1,0 +1,122 @@
+#include "reproduce/order/order_experiment.h"
+
+#include "absl/strings/str_cat.h"
+#include "reproduce/order/order_claims.h"
+
+namespace braid {
+namespace {
+
+constexpr char kOrderIntroduction[] =
+    "Why similarity order lowers no held-out loss of small models, and whether a batch or a mask "
+    "exists with which it does. <em>Help</em> is the loss in random minus that in similarity "
+    "order. Domains count alike.";
+
+constexpr char kOrderLimits[] =
+    "At equal tokens, a larger batch also means fewer steps and another learning rate. All arms of "
+    "a batch use one rate, which was chosen for random and similarity order together.";
+
+constexpr double kSmallBatchRate = 6e-3;
+constexpr double kLargeBatchRate = 8e-3;
+
+v1::RunSpec ModelSettings(const std::string& model) {
+  v1::RunSpec settings;
+  v1::RoutingConfig* const routing = settings.mutable_model()->mutable_routing();
+  routing->set_segment_length(64);
+  if (model == "dense") {
+    routing->set_router(v1::DENSE);
+    return settings;
+  }
+  routing->set_router(v1::CAUSAL_SEGMENT);
+  routing->set_num_experts(8);
+  settings.mutable_upcycling()->set_dense_fraction(0.05);
+  return settings;
+}
+
+ArmDefinition OrderArmOf(const std::string& model, int batch, v1::AttentionMask mask) {
+  ArmDefinition arm{.name = OrderArm(model, batch, mask),
+                    .description = absl::StrCat(model, ", ", batch, " sequences, mask ",
+                                                v1::AttentionMask_Name(mask)),
+                    .settings = ModelSettings(model),
+                    .orders = {v1::SIMILARITY, v1::RANDOM},
+                    .tokens_per_second = model == "dense" ? 19700.0 : 17000.0};
+  arm.settings.mutable_model()->set_attention_mask(mask);
+  arm.settings.mutable_batch()->set_global_batch_size(batch);
+  arm.settings.mutable_optimizer()->set_learning_rate(batch == kSmallBatch ? kSmallBatchRate
+                                                                           : kLargeBatchRate);
+  return arm;
+}
+
+// Returns an arm that draws its instances from both orders; `similarity` is the share of similarity
+// order in the first half of the run, and `later` that in the second.
+ArmDefinition MixedArm(const std::string& model, const std::string& name, double similarity,
+                       double later) {
+  ArmDefinition arm = OrderArmOf(model, kSmallBatch, v1::OPEN);
+  arm.name = absl::StrCat(model, "-", name);
+  arm.description =
+      absl::StrCat(model, ", share of similarity order ", similarity, ", then ", later);
+  arm.orders = {v1::SIMILARITY};
+  arm.full_only = true;
+  for (const auto& [data, share] :
+       {std::pair(kSimilarityData, similarity), std::pair(kRandomData, 1 - similarity)}) {
+    v1::MixtureDataset* const part = arm.settings.add_datasets();
+    part->set_dataset(data);
+    part->set_share(share);
+  }
+  if (later == similarity) return arm;
+  v1::SharePhase* const phase = arm.settings.add_share_phases();
+  phase->mutable_after()->set_fraction(0.5);
+  phase->add_shares(later);
+  phase->add_shares(1 - later);
+  return arm;
+}
+
+ArmDefinition HalfRateArm() {
+  ArmDefinition arm = OrderArmOf("dense", kSmallBatch, v1::OPEN);
+  arm.name = "dense-half-rate";
+  absl::StrAppend(&arm.description, ", half of the learning rate");
+  arm.settings.mutable_optimizer()->set_learning_rate(kSmallBatchRate / 2);
+  arm.full_only = true;
+  return arm;
+}
+
+std::vector<ArmDefinition> OrderArms() {
+  std::vector<ArmDefinition> arms;
+  for (const v1::AttentionMask mask : {v1::OPEN, v1::DOCUMENT}) {
+    for (const int batch : {kSmallBatch, kLargeBatch}) {
+      for (const char* model : {"dense", "moe"}) arms.push_back(OrderArmOf(model, batch, mask));
+    }
+  }
+  for (const char* model : {"dense", "moe"}) {
+    arms.push_back(MixedArm(model, "mixed", 0.5, 0.5));
+    arms.push_back(MixedArm(model, "random-first", 0, 1));
+  }
+  arms.push_back(HalfRateArm());
+  return arms;
+}
+
+Experiment MakeOrder() {
+  Experiment experiment{.name = "order",
+                        .title = "Similarity order",
+                        .introduction = kOrderIntroduction,
+                        .limits = kOrderLimits,
+                        .protocol = "docs/reproduction/order.md",
+                        .main_arm = OrderArm("moe", kSmallBatch, v1::OPEN),
+                        .datasets = {{kSimilarityData, v1::SIMILARITY}, {kRandomData, v1::RANDOM}},
+                        .arms = OrderArms(),
+                        .quick = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 1},
+                        .full = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 3},
+                        .scores = [](const PlannedRun&) { return std::vector<PlannedScore>{{}}; },
+                        .claims = EvaluateOrderClaims};
+  experiment.settings.mutable_model()->set_preset("tiny");
+  experiment.settings.mutable_batch()->set_global_batch_size(kSmallBatch);
+  return experiment;
+}
+
+}  // namespace
+
+const Experiment& OrderExperiment() {
+  static const auto* const experiment = new Experiment(MakeOrder());
+  return *experiment;
+}
+
+}  // namespace braid

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Compares braid with the Python packages that define the formats it reads and writes. Makes a
+# virtual environment with pinned versions from PyPI, a few GB, and runs every comparison, or those
+# that are named. Not part of the test command.
+#
+#   tests/peers/run.sh                        all of them
+#   tests/peers/run.sh parquet_rows           one of them
+#
+# Needs python3 with venv, PyPI, and the built targets braid, braid-trainer, braid-bench-tokenizer and
+# inference_tests. BRAID_PEERS_PYTHON names a Python that has the packages, which nothing is
+# installed for; BRAID_PEERS_ENVIRONMENT another directory than build/peers. Exit code 1: a comparison
+# failed; 77: a requirement is missing.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+readonly packages="torch==2.15.0 numpy==2.4.6 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0
+  pyarrow==26.0.1 duckdb==2.0.0 sentence-transformers==6.2.0 datasketch==2.0.0 lm-eval==0.4.13
+  tensorboard==2.21.0 pyyaml==6.0.3"
+readonly all="parquet_rows tokenizers_ids transformers_models sentence_embeddings near_duplicates
+  tensorboard_events lm_eval_tasks"
+readonly environment="${BRAID_PEERS_ENVIRONMENT:-build/peers}"
+readonly log="build/peers-install.log"
+
+skip() { echo "peers: skipped: $*" >&2; exit 77; }
+for needed in bin/braid bin/braid-trainer bin/braid-bench-tokenizer tests/inference_tests; do
+  [ -x "build/$needed" ] || skip "build/$needed is missing; build the target $(basename "$needed")"
+done
+for name in "$@"; do
+  [[ " $(echo $all) " == *" $name "* ]] || { echo "peers: no comparison $name; there are:" $all >&2; exit 2; }
+done
+
+python="${BRAID_PEERS_PYTHON:-$environment/bin/python}"
+if [ -z "${BRAID_PEERS_PYTHON:-}" ]; then
+  [ -x "$python" ] || python3 -m venv "$environment" || skip "python3 -m venv fails; install python3-venv"
+  # The extra index has the builds of torch without CUDA, which take a tenth of the space.
+  # shellcheck disable=SC2086
+  "$python" -m pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu $packages \
+    > "$log" 2>&1 || skip "pip cannot install the packages: $(tail -n 1 "$log")"
+fi
+
+transformers_models() {
+  local cases
+  cases=$(mktemp -d) || return 1
+  BRAID_CASES="$cases" build/tests/inference_tests --gtest_filter='ReferenceModels*Logits' > "$cases.log" &&
+    "$python" tests/peers/transformers_models.py "$cases"/*
+  local status=$?
+  rm -rf "$cases" "$cases.log"
+  return $status
+}
+
+export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error PYTHONDONTWRITEBYTECODE=1
+failed=""
+for name in ${*:-$all}; do
+  echo "== $name"
+  if [ "$name" = transformers_models ]; then
+    transformers_models
+  else
+    "$python" "tests/peers/$name.py"
+  fi || failed+=" $name"
+done
+[ -z "$failed" ] || { echo "peers: FAILED:$failed" >&2; exit 1; }
+echo "peers: all comparisons agree"

@@ -1,0 +1,85 @@
+#include "reproduce/order/order_claims.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "reproduce/order/order_experiment.h"
+#include "reproduce/reproduction_plan.h"
+#include "tests/reproduce/fabricated_evidence.h"
+
+namespace braid {
+namespace order_claims_test {
+
+constexpr ClaimSettings kSettings = {.bootstrap = {.samples = 300}};
+
+const ClaimPart& PartOf(const Claim& claim, const std::string& name) {
+  for (const ClaimPart& part : claim.parts) {
+    if (part.name == name) return part;
+  }
+  ADD_FAILURE() << "no effect " << name;
+  return claim.parts.front();
+}
+
+// The loss in a world in which similarity order costs `cost` with batches of 4 and nothing with
+// larger ones, and in which a MoE gains .05, and .03 more in similarity order.
+double LossOf(const PlannedRun& run, double cost) {
+  const bool similar = run.order == v1::SIMILARITY;
+  const bool moe = absl::StartsWith(run.arm.name, "moe");
+  double loss = moe ? 3.95 : 4.0;
+  if (similar && moe) loss -= 0.03;
+  if (similar && run.arm.settings.batch().global_batch_size() == kSmallBatch) loss += cost;
+  return loss;
+}
+
+TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
+  const Evidence evidence = FabricateEvidence(
+      OrderExperiment(), [](const PlannedRun& run, int) { return LossOf(run, 0.1); });
+  const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
+  ASSERT_EQ(claims.size(), 5);
+  const ClaimPart& dense = PartOf(claims[0], "help at 16 minus 4 sequences, dense");
+  EXPECT_NEAR(dense.estimate->effect, 0.1, 0.002);
+  EXPECT_EQ(claims[0].verdict, Verdict::kShown) << claims[0].sentence;
+  EXPECT_NEAR(PartOf(claims[0], "help, moe, 4 sequences, OPEN").estimate->effect, -0.07, 0.002);
+  EXPECT_EQ(claims[1].verdict, Verdict::kNotShown) << claims[1].sentence;
+  EXPECT_EQ(claims[2].verdict, Verdict::kShown) << claims[2].sentence;
+  EXPECT_NEAR(claims[2].parts.front().estimate->effect, 0.03, 0.002);
+  EXPECT_EQ(claims[3].verdict, Verdict::kShown) << claims[3].sentence;
+  EXPECT_NEAR(claims[3].parts[1].estimate->effect, 0.08, 0.002);
+  for (const Claim& claim : claims) {
+    for (const ClaimPart& part : claim.parts) EXPECT_TRUE(part.estimate) << part.missing;
+  }
+}
+
+TEST(OrderClaimsTest, ShowsNothingWhereOrderHarmsInEveryBatch) {
+  const Evidence evidence = FabricateEvidence(OrderExperiment(), [](const PlannedRun& run, int) {
+    return run.order == v1::SIMILARITY ? 4.1 : 4.0;
+  });
+  const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
+  EXPECT_EQ(claims[0].verdict, Verdict::kNotShown);
+  EXPECT_EQ(PartOf(claims[0], "random better than similarity, dense without neighbors").verdict,
+            Verdict::kShown);
+  EXPECT_EQ(claims[3].verdict, Verdict::kNotShown);
+}
+
+// An effect on one domain has the same weight whatever the size of the domain.
+TEST(OrderClaimsTest, DomainsCountAlike) {
+  Evidence evidence =
+      FabricateEvidence(OrderExperiment(), [](const PlannedRun&, int) { return 4.0; });
+  for (ArmResult& result : evidence.results) {
+    if (result.order != v1::RANDOM || result.arm != "dense-4-open") continue;
+    for (WindowLoss& window : result.heldout.front().domains.front().windows) {
+      window.later_loss += 0.3 * static_cast<double>(window.later_tokens);
+    }
+  }
+  const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
+  EXPECT_NEAR(PartOf(claims[0], "help, dense, 4 sequences, OPEN").estimate->effect, 0.1, 0.002);
+}
+
+TEST(OrderClaimsTest, ClaimsWithoutRunsAreNotMeasured) {
+  for (const Claim& claim : EvaluateOrderClaims({}, kSettings)) {
+    EXPECT_EQ(claim.verdict, Verdict::kNotMeasured);
+  }
+}
+
+}  // namespace order_claims_test
+}  // namespace braid

@@ -1,0 +1,352 @@
+// Runs on answers, and runs that train a part of a model: losses, checkpoints, resumes, validation.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "formats/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/config/decoder.h"
+#include "model/config/finetuning_config.h"
+#include "model/config/model_config.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
+#include "tests/trainer/tiny_run.h"
+#include "trainer/gradient_pass.h"
+#include "trainer/parallel/threaded_communicator.h"
+#include "trainer/training_data.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace finetuning_runs_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int64_t kExamples = 36;
+
+fs::path NewestOf(const RunDirectory& run) {
+  std::vector<std::string> skipped;
+  return **NewestGoodCheckpoint(run.checkpoints(), &skipped);
+}
+
+class FinetuningRunsTest : public testing::Test {
+ protected:
+  FinetuningRunsTest()
+      : text_(NewDirectory("text")),
+        packed_(NewDirectory("packed")),
+        alone_(NewDirectory("alone")) {
+    WriteTinyDataset(text_);
+    WriteTinySupervised(packed_, examples_, 3);
+    WriteTinySupervised(alone_, examples_, 1);
+  }
+
+  const RunDirectory& base() {
+    static const RunDirectory base = TinyBase(text_);
+    return base;
+  }
+
+  // Returns the gradients and the loss of one step on the whole dataset.
+  struct StepResult {
+    double loss;
+    int64_t num_tokens;
+    std::vector<float> gradients;
+  };
+  StepResult StepOn(const fs::path& dataset, int64_t micro_batch_size, LanguageModel& model) {
+    v1::RunSpec spec = TinyDenseSpec(dataset, 1);
+    spec.mutable_batch()->set_global_batch_size(dataset == packed_ ? kExamples / 3 : kExamples);
+    SingleProcess alone;
+    const TrainingData data = TrainingData::Open(spec, true).value();
+    RankBatch work = data.Load(0, 0, 1).value();
+    work.micro_batch_size = micro_batch_size;
+    auto reducer = GradientReducer::Create(v1::ZERO_1, spec.reduction(), alone).value();
+    const GradientPass pass = ComputeGradients(work, false, model, *reducer, alone).value();
+    return {pass.loss, pass.num_tokens, {model.gradients().begin(), model.gradients().end()}};
+  }
+
+  RunDirectory Trained(const v1::RunSpec& spec) {
+    const RunDirectory run(NewDirectory("run"));
+    EXPECT_OK(run.WriteSpec(spec));
+    EXPECT_OK(TrainAlone(run, spec));
+    return run;
+  }
+
+  const std::vector<TinyExample> examples_ = TinyExamples(kExamples);
+  const fs::path text_, packed_, alone_;
+};
+
+// The mean over all answer tokens, by a loop over examples, each of them alone.
+TEST_F(FinetuningRunsTest, LossIsTheMeanOverAnswersHoweverTheyAreBatched) {
+  const auto model = LoadModel(NewestOf(base())).value();
+  double nats = 0, tokens = 0;
+  for (const TinyExample& example : examples_) {
+    const std::span<const int32_t> all(example.tokens);
+    const auto losses =
+        model->Evaluate(all.first(all.size() - 1), all.subspan(1), 1, MergeMode::kSegment, false)
+            ->token_loss;
+    for (const auto& [begin, end] : example.answers) {
+      for (int32_t t = begin; t < end; ++t) {
+        nats += losses[t - 1];
+        ++tokens;
+      }
+    }
+  }
+  const StepResult first = StepOn(packed_, 1, *model);
+  EXPECT_EQ(first.num_tokens, tokens);
+  EXPECT_NEAR(first.loss, nats / tokens, 1e-5);
+  double largest = 0;
+  for (const float g : first.gradients) largest = std::max<double>(largest, std::abs(g));
+  EXPECT_GT(largest, 1e-3);
+  for (const auto& [dataset, micro] :
+       {std::pair(packed_, 5), {packed_, 12}, {alone_, 1}, {alone_, 7}, {alone_, 36}}) {
+    const StepResult other = StepOn(dataset, micro, *model);
+    EXPECT_EQ(other.num_tokens, tokens);
+    EXPECT_NEAR(other.loss, first.loss, 1e-5);
+    double worst = 0;
+    for (size_t i = 0; i < first.gradients.size(); ++i) {
+      worst = std::max<double>(worst, std::abs(first.gradients[i] - other.gradients[i]));
+    }
+    EXPECT_LT(worst, 1e-5 * std::max(1.0, largest)) << dataset << " " << micro;
+  }
+}
+
+TEST_F(FinetuningRunsTest, RanksShareAdaptersAndGiveTheSameCurve) {
+  const v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 12);
+  const auto expected = *Trained(spec).ReadMetrics(0);
+  EXPECT_LT(expected.back().loss(), expected.front().loss());
+  for (const int world_size : {2, 3}) {
+    v1::RunSpec ranks = spec;
+    ranks.set_world_size(world_size);
+    ranks.mutable_reduction()->set_bucket_bytes(1024);
+    ranks.mutable_batch()->set_micro_batch_size(1);
+    const RunDirectory run(NewDirectory("ranks"));
+    std::ostringstream out;
+    const auto results = RunThreadedRanks(world_size, [&](Communicator& communicator) {
+      LoopEnvironment environment;
+      environment.communicator = &communicator;
+      environment.now = StepClock();
+      environment.out = &out;
+      TrainingLoop loop(run, ranks, environment);
+      const absl::Status status = loop.Run().status();
+      const size_t adapters = loop.state().model->trained_values().size();
+      EXPECT_LE(loop.state().m.size(), adapters / world_size + kShardAlignment + 1);
+      EXPECT_LT(5 * adapters, 2 * loop.state().model->values().size());
+      return status;
+    });
+    for (const absl::Status& status : results) EXPECT_OK(status);
+    const auto got = *run.ReadMetrics(0);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i].loss(), expected[i].loss(), 2e-5 * expected[i].loss()) << i;
+      EXPECT_NEAR(got[i].validation().loss(), expected[i].validation().loss(), 1e-4) << i;
+    }
+  }
+}
+
+TEST_F(FinetuningRunsTest, FrozenWeightsKeepTheirBytes) {
+  const auto before = LoadModel(NewestOf(base())).value();
+  SingleProcess alone;
+  std::ostringstream out;
+  LoopEnvironment environment;
+  environment.communicator = &alone;
+  environment.now = StepClock();
+  environment.out = &out;
+  TrainingLoop loop(RunDirectory(NewDirectory("run")), TinyAdapterSpec(packed_, base(), 100),
+                    environment);
+  ASSERT_OK(loop.Run());
+  LanguageModel& model = *loop.state().model;
+  const size_t frozen = model.values().size() - model.trained_values().size();
+  ASSERT_EQ(frozen, before->values().size());
+  EXPECT_TRUE(std::ranges::equal(model.values().first(frozen), before->values()));
+}
+
+TEST_F(FinetuningRunsTest, CheckpointsHoldAdaptersAndMergeOnLoading) {
+  v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 10);
+  const RunDirectory run = Trained(spec);
+  const fs::path checkpoint = NewestOf(run);
+  const SafetensorsFile file = SafetensorsFile::Open(checkpoint / "model.safetensors").value();
+  for (const TensorInfo& tensor : file.tensors()) EXPECT_THAT(tensor.name, HasSubstr(".lora_"));
+  EXPECT_EQ(file.tensors().size(), 2u * 2 * 7);
+  const CheckpointState record = ReadCheckpointState(checkpoint).value();
+  EXPECT_EQ(record.partial.base().checkpoint(), NewestOf(base()).string());
+  // The model in training computes what the loaded one does, without adapters.
+  const TrainingState state = RestoreState(checkpoint, spec, record.dataset_key, 0).value();
+  const auto merged = LoadModel(checkpoint).value();
+  EXPECT_FALSE(IsPartial(merged->finetuning()));
+  const std::vector<int32_t> tokens(examples_[2].tokens);
+  const auto a = state.model->Logits(tokens, 1).value(), b = merged->Logits(tokens, 1).value();
+  const auto c = LoadModel(NewestOf(base()))->get()->Logits(tokens, 1).value();
+  double difference = 0, moved = 0, range = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference = std::max<double>(difference, std::abs(a[i] - b[i]));
+    moved = std::max<double>(moved, std::abs(a[i] - c[i]));
+    range = std::max<double>(range, std::abs(a[i]));
+  }
+  EXPECT_LT(difference, 1e-4 * range);
+  EXPECT_GT(moved, 0.1);
+  // A run may start from a run with adapters.
+  v1::RunSpec next = TinyAdapterSpec(packed_, run, 2);
+  EXPECT_EQ(next.init_from(), checkpoint.string());
+  const auto start = InitialState(next, 0).value();
+  EXPECT_EQ(start.model->Logits(tokens, 1).value(), b);
+}
+
+TEST_F(FinetuningRunsTest, StoppedRunsResumeToTheSameBits) {
+  v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 11);
+  spec.mutable_checkpoint()->set_every_steps(3);
+  const RunDirectory whole = Trained(spec);
+  for (const bool self_contained : {false, true}) {
+    spec.mutable_finetuning()->set_self_contained(self_contained);
+    const RunDirectory run(NewDirectory("stopped"));
+    ASSERT_OK(run.WriteSpec(spec));
+    for (const int64_t stop_after : {2, 3, 4}) {
+      EXPECT_EQ(TrainAlone(run, spec, stop_after).value(), TrainingOutcome::kInterrupted);
+    }
+    ASSERT_OK(TrainAlone(run, spec));
+    EXPECT_EQ(LossLines(run), LossLines(whole));
+    if (!self_contained) EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
+    const auto expected = LoadModel(NewestOf(whole)).value();
+    EXPECT_TRUE(std::ranges::equal(LoadModel(NewestOf(run)).value()->values(), expected->values()));
+  }
+}
+
+TEST_F(FinetuningRunsTest, AnotherBaseIsRefused) {
+  const RunDirectory own = TinyBase(text_);
+  v1::RunSpec spec = TinyAdapterSpec(packed_, own, 2);
+  v1::RunSpec contained = spec;
+  contained.mutable_finetuning()->set_self_contained(true);
+  const RunDirectory run = Trained(spec), copy = Trained(contained);
+  const auto expected = LoadModel(NewestOf(run)).value();
+  const fs::path checkpoint = NewestOf(own), aside = checkpoint.string() + "-aside";
+  fs::rename(checkpoint, aside);
+  EXPECT_FAILS(LoadModel(NewestOf(run)), absl::StatusCode::kFailedPrecondition,
+               "does not exist; restore that directory");
+  EXPECT_TRUE(std::ranges::equal(LoadModel(NewestOf(copy)).value()->values(), expected->values()))
+      << "self-contained";
+  // A checkpoint of the same shape with other weights takes its place.
+  v1::RunSpec other = TinyDenseSpec(text_, 6);
+  other.set_seed(5);
+  fs::rename(NewestOf(Trained(other)), checkpoint);
+  EXPECT_FAILS(LoadModel(NewestOf(run)), absl::StatusCode::kFailedPrecondition,
+               "tensor model.embed_tokens.weight: got checksum");
+  const CheckpointState record = ReadCheckpointState(NewestOf(run)).value();
+  EXPECT_FAILS(RestoreState(NewestOf(run), spec, record.dataset_key, 0),
+               absl::StatusCode::kFailedPrecondition, "not the base that");
+  fs::remove_all(checkpoint);
+  fs::rename(aside, checkpoint);
+  EXPECT_OK(LoadModel(NewestOf(run)));
+  spec.mutable_finetuning()->mutable_lora()->set_alpha(3);
+  EXPECT_FAILS(RestoreState(NewestOf(run), spec, record.dataset_key, 0),
+               absl::StatusCode::kFailedPrecondition, "was trained with finetuning");
+}
+
+TEST_F(FinetuningRunsTest, ListedParametersAreTrainedAlone) {
+  v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 4);
+  spec.clear_finetuning();
+  spec.mutable_finetuning()->add_train("model.layers.1.*");
+  spec.mutable_finetuning()->add_train("*norm*");
+  const RunDirectory run = Trained(ResolveRunSpec(spec).value());
+  const auto before = LoadModel(NewestOf(base())).value(), after = LoadModel(NewestOf(run)).value();
+  for (size_t i = 0; i < before->parameters().size(); ++i) {
+    const Parameter &a = before->parameters()[i], &b = after->parameters()[i];
+    const bool trained =
+        a.name.starts_with("model.layers.1.") || a.name.find("norm") != a.name.npos;
+    EXPECT_EQ(std::ranges::equal(a.value, b.value), !trained) << a.name;
+  }
+  EXPECT_LT(fs::file_size(NewestOf(run) / "model.safetensors"),
+            fs::file_size(NewestOf(base()) / "model.safetensors"));
+}
+
+TEST_F(FinetuningRunsTest, ValidationScoresAnswersOfTheHeldOutPart) {
+  const RunDirectory run = Trained(TinyAdapterSpec(packed_, base(), 5));
+  const v1::ValidationMetrics validation = run.ReadMetrics(0)->back().validation();
+  const auto model = LoadModel(NewestOf(run)).value();
+  double nats = 0, tokens = 0;
+  for (const TinyExample& example : TinyExamples(4, 77)) {
+    const std::span<const int32_t> all(example.tokens);
+    const auto losses =
+        model->Evaluate(all.first(all.size() - 1), all.subspan(1), 1, MergeMode::kSegment, false)
+            ->token_loss;
+    for (const auto& [begin, end] : example.answers) {
+      for (int32_t t = begin; t < end; ++t) nats += losses[t - 1], ++tokens;
+    }
+  }
+  EXPECT_NEAR(validation.loss(), nats / tokens, 1e-4);
+  EXPECT_EQ(validation.best_step(), 5);
+  EXPECT_NEAR(validation.best_loss(), validation.loss(), 1e-12);
+}
+
+TEST_F(FinetuningRunsTest, ImpossibleRunsAreRefused) {
+  const v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 4);
+  v1::RunSpec asked = spec;
+  asked.clear_init_from();
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
+               "finetuning: got settings without init_from");
+  // A router that looks at other tokens takes one example a sequence.
+  asked = TinySpec(alone_, 4);
+  EXPECT_OK(ResolveRunSpec(asked));
+  asked.set_dataset_dir(packed_.string());
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
+               "one example a sequence for the router CAUSAL_SEGMENT");
+  asked = spec;
+  asked.clear_dataset_dir();
+  for (const fs::path& dataset : {packed_, text_}) {
+    v1::MixtureDataset* const entry = asked.add_datasets();
+    entry->set_dataset(dataset.string());
+    entry->set_share(0.5);
+  }
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
+               "expected a supervised dataset as ");
+  // An instance whose answers are missing.
+  const fs::path broken = NewDirectory("broken");
+  WriteTinySupervised(broken, examples_, 3);
+  std::vector<SupervisedSpan> spans = ReadSpans(broken).value();
+  std::erase_if(spans, [](const SupervisedSpan& span) { return span.instance == 4; });
+  ASSERT_OK(WriteSpans(broken, spans));
+  SealDataset(broken);
+  EXPECT_FAILS(TrainingData::Open(TinyDenseSpec(broken, 2), true), absl::StatusCode::kDataLoss,
+               "instance 4 has no answer");
+}
+
+// The test that tools fail which take EOS for padding: each answer must end.
+TEST_F(FinetuningRunsTest, MemorizedAnswersAreGeneratedAndEnd) {
+  std::vector<TinyExample> examples;
+  std::set<std::vector<int32_t>> prompts;
+  for (const TinyExample& example : TinyExamples(200, 3)) {
+    if (example.answers.size() > 1 || examples.size() == 32) continue;
+    const auto begin = example.tokens.begin();
+    if (prompts.insert({begin, begin + example.answers[0].first}).second) {
+      examples.push_back(example);
+    }
+  }
+  const fs::path dataset = NewDirectory("memory");
+  WriteTinySupervised(dataset, examples, 3);
+  v1::RunSpec spec = TinyDenseSpec(dataset, 300);
+  spec.mutable_model()->set_d_model(32);
+  spec.mutable_model()->set_d_ff(64);
+  spec.mutable_optimizer()->set_learning_rate(1e-2);
+  const auto model = LoadModel(NewestOf(Trained(ResolveRunSpec(spec).value()))).value();
+  for (const TinyExample& example : examples) {
+    const auto [begin, end] = example.answers[0];
+    auto decoder = model->NewDecoder(MergeMode::kSegment);
+    std::vector<int32_t> answer;
+    std::vector<float> logits = decoder->Prefill(std::span(example.tokens).first(begin)).value();
+    while (answer.size() < 8) {
+      answer.push_back(static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()));
+      if (answer.back() == 2) break;
+      logits = decoder->Step(answer.back()).value();
+    }
+    EXPECT_EQ(answer,
+              std::vector<int32_t>(example.tokens.begin() + begin, example.tokens.begin() + end));
+  }
+}
+
+}  // namespace finetuning_runs_test
+}  // namespace braid

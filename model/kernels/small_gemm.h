@@ -44,8 +44,8 @@ class SmallGemm {
 
   int64_t num_slices_ = 1;
   int64_t left_step_ = 0, right_step_ = 0;  // floats between slices of an operand
-  Kernel first_ = nullptr;                  // of the first slice
-  Kernel next_ = nullptr;                   // of the later ones but the last; these two add to out
+  Kernel first_ = nullptr;                  // for the first slice
+  Kernel next_ = nullptr;                   // for the later ones but the last; it and last_ add to out
   Kernel last_ = nullptr;
 };
 

@@ -242,7 +242,7 @@ TEST_F(ReproduceCommandTest, TestsAnotherPaperWithSomeOfItsArms) {
 }
 
 TEST_F(ReproduceCommandTest, TestsTheQuestionOfOrder) {
-  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 1'500'000, /*labeled=*/true);
   const Outcome outcome = Run({"reproduce", corpus.string(), "--experiment", "order", "--arms",
                                "dense-16-document,dense-random-first", "--steps", "12", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;

@@ -71,7 +71,7 @@ std::string WriteDataset(int sequence_length) {
                            {"num_documents", 9},
                            {"num_heldout_documents", 1},
                            {"num_instances", 5000},
-                           {"num_tokens", 2565000},
+                           {"num_tokens", 5000 * (sequence_length + 1)},
                            {"order", "SIMILARITY"},
                            {"seed", 0},
                            {"vocab_size", 2048},

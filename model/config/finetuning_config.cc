@@ -120,6 +120,11 @@ absl::Status CheckAdapters(const v1::ModelConfig& model, const v1::Finetuning& f
                            " has experts, whose FFNs take no adapters; expected q, k, v or o, or "
                            "finetuning.lora.layers without this layer");
     }
+    if (IsFfnTarget(adapter.target) && model.has_dropout()) {
+      return BadFinetuning("lora.targets", "got ", adapter.target,
+                           ", but FFNs with adapters have no model.dropout; expected q, k, v or o, "
+                           "or finetuning.lora.dropout instead");
+    }
     const int64_t side = std::min(adapter.in, adapter.out);
     if (finetuning.lora().rank() > side) {
       return BadFinetuning("lora.rank", "got ", finetuning.lora().rank(), ", expected at most ",

@@ -288,6 +288,9 @@ TEST_F(FinetuningTest, BadSettingsAreNamed) {
   asked.mutable_lora()->set_targets(0, "down_proj");
   EXPECT_OK(ResolveFinetuning(asked, dense));
   EXPECT_THAT(message(asked, experts), testing::HasSubstr("got down, but layer 0 has experts"));
+  v1::ModelConfig dropping = dense;
+  dropping.mutable_dropout()->set_rate(0.1);
+  EXPECT_THAT(message(asked, dropping), testing::HasSubstr("have no model.dropout"));
   asked.mutable_lora()->add_layers(2);
   EXPECT_EQ(message(asked, dense), "finetuning.lora.layers: got 2, expected -2 to 1");
   asked.mutable_lora()->set_layers(0, -1);

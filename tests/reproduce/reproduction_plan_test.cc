@@ -60,9 +60,9 @@ TEST(ReproductionPlanTest, RunsOfASeedDifferOnlyInTheModel) {
 }
 
 // Returns a directory that looks like a dataset of this sequence length.
-std::string WriteDataset(int sequence_length) {
+std::string WriteDataset(const std::string& name, int sequence_length) {
   const std::filesystem::path dataset =
-      std::filesystem::path(testing::TempDir()) / ("planned-" + std::to_string(sequence_length));
+      std::filesystem::path(testing::TempDir()) / ("planned-" + name);
   std::filesystem::create_directories(dataset);
   nlohmann::json object = {{"domains", {"a"}},
                            {"eos_id", 2},
@@ -85,9 +85,11 @@ std::string WriteDataset(int sequence_length) {
 TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
   for (const Experiment* experiment :
        {&LoryExperiment(), &OrderExperiment(), &SmoeDropoutExperiment()}) {
-    const std::string dir = WriteDataset(experiment->sequence_length);
     DatasetDirs datasets;
-    for (const DatasetDefinition& dataset : experiment->datasets) datasets[dataset.name] = dir;
+    for (const DatasetDefinition& dataset : experiment->datasets) {
+      datasets[dataset.name] =
+          WriteDataset(experiment->name + "-" + dataset.name, experiment->sequence_length);
+    }
     const ReproductionPlan plan = FullPlan(*experiment);
     for (const PlannedRun& run : plan.runs) {
       const auto resolved = ResolveRunSpec(PlannedRunSpec(plan, run, datasets));

@@ -97,7 +97,8 @@ absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& reques
   if (request.answers_dir().empty() && !path.run) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.checkpoint.string(),
-                     " is not in a run directory, where answers are stored; set answers_dir"));
+                     " is not in a run directory, where answers are stored; name a directory for "
+                     "them (--answers)"));
   }
   const fs::path directory =
       request.answers_dir().empty() ? *path.run / "tasks" : fs::path(request.answers_dir());

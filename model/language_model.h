@@ -73,8 +73,8 @@ struct TrainResult {
   // The balance loss of each sequence, or the penalty of the gate RELU, without its coefficient and
   // summed over layers, times the sequence's tokens; 0 without one. Not part of loss_sum.
   double balance_loss_sum = 0;
-  // The divergence of the two passes of a consistency loss, nats, summed as loss_sum and not part of
-  // it; loss_sum is then the mean of both passes.
+  // The divergence of the two passes of a consistency loss, nats, summed as loss_sum and not part
+  // of it; loss_sum is then the mean of both passes.
   double divergence_sum = 0;
   // Gate RELU: experts that the tokens with a target use, summed over layers.
   double active_experts_sum = 0;

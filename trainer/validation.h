@@ -51,8 +51,8 @@ class Validation {
     std::string dataset;  // empty for a run on one dataset
     std::string name;
     DataLoader loader;
-    std::vector<int64_t> begins;               // where the packed sequences begin in the stream, and its end
-    std::vector<int64_t> windows;              // the sampled ones
+    std::vector<int64_t> begins;   // where the packed sequences begin in the stream, and its end
+    std::vector<int64_t> windows;  // the sampled ones
     std::optional<SupervisedTargets> targets;  // set for a supervised dataset
   };
   std::span<const Domain> domains() const { return domains_; }

@@ -45,7 +45,7 @@ class SmallGemm {
   int64_t num_slices_ = 1;
   int64_t left_step_ = 0, right_step_ = 0;  // floats between slices of an operand
   Kernel first_ = nullptr;                  // for the first slice
-  Kernel next_ = nullptr;                   // for the later ones but the last; it and last_ add to out
+  Kernel next_ = nullptr;  // for the later ones but the last; it and last_ add to out
   Kernel last_ = nullptr;
 };
 

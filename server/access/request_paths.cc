@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 18> kPaths = {
 constexpr std::array<std::string_view, 10> kModels = {
     "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
     "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
-    "ExportRequest.model",         "ReportRequest.runs",      "ConvertRequest.model",
+    "ExportRequest.model",         "ReportRequest.runs",       "ConvertRequest.model",
     "ImportRequest.base",
 };
 

@@ -9,7 +9,8 @@ namespace braid {
 
 std::vector<std::string> FuzzSeeds() {
   return {JoinParts({TinyTokenizerJson({}), "the cat's  12\n \xff\u0301<|endoftext|>"}),
-          JoinParts({TinyTokenizerJson({.normalizer = {{"type", "NFC"}}, .ignore_merges = true}), "\u212b 3 tab"})};
+          JoinParts({TinyTokenizerJson({.normalizer = {{"type", "NFC"}}, .ignore_merges = true}),
+                     "\u212b 3 tab"})};
 }
 
 }  // namespace braid

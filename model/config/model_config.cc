@@ -32,8 +32,9 @@ void FillRoutingDefaults(const v1::ModelConfig& config, v1::RoutingConfig* routi
   if (routing->router() == v1::ROUTER_UNSPECIFIED) {
     routing->set_router(routing->num_experts() > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE);
   }
-  if (!routing->has_segment_length())
+  if (!routing->has_segment_length()) {
     routing->set_segment_length(std::min(256, config.sequence_length()));
+  }
 }
 
 // Drops a list that names every layer: it means the same as an empty list, and equal models should

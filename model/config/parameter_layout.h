@@ -19,7 +19,7 @@ struct ParameterSpec {
   // denotes the transpose of the Hugging Face "weight": the FFN kernel needs hidden units as rows
   // in all three matrices.
   std::string name;
-  // "embedding", "attention", "ffn", "router", "norm", "head" or "adapter".
+  // "embedding", "attention", "ffn", "router", "dropout", "norm", "head" or "adapter".
   std::string group;
   std::vector<int64_t> shape;
   // First element and number of elements in the flat array.

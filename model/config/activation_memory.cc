@@ -106,9 +106,7 @@ int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
   int ffn_layer = -1;
   for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
     floats += s.tokens * finetuning.lora().rank();
-    const std::string& target = adapter.target;
-    const bool in_ffn = target == "gate" || target == "up" || target == "down";
-    if (in_ffn && adapter.layer != ffn_layer) {
+    if (IsFfnTarget(adapter.target) && adapter.layer != ffn_layer) {
       floats += s.tokens * s.hidden;
       ffn_layer = adapter.layer;
     }

@@ -28,10 +28,6 @@ absl::Status BadFinetuning(std::string_view field, Parts... parts) {
       absl::StrCat("finetuning.", std::string(field), ": ", parts...));
 }
 
-bool IsFfnTarget(std::string_view target) {
-  return target == "gate" || target == "up" || target == "down";
-}
-
 // Returns whether `name` matches `pattern`, in which * stands for any text.
 bool Matches(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
@@ -193,6 +189,10 @@ ParameterSpec AdapterParameter(const std::string& name, int64_t rows, int64_t co
 }
 
 }  // namespace
+
+bool IsFfnTarget(std::string_view target) {
+  return target == "gate" || target == "up" || target == "down";
+}
 
 absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
                                                  const v1::ModelConfig& resolved) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -42,6 +43,9 @@ struct AdapterSpec {
 // none without finetuning.lora.
 std::vector<AdapterSpec> AdaptersOf(const v1::ModelConfig& resolved,
                                     const v1::Finetuning& finetuning);
+
+// Returns whether a target is in the FFN: gate, up or down.
+bool IsFfnTarget(std::string_view target);
 
 // Returns the factor of B A in W + scale B A.
 double AdapterScale(const v1::LoraConfig& resolved);

@@ -165,7 +165,7 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
     if (name == newest->filename()) continue;
     bytes += DiskBytes(checkpoints / name);
     if (options.dry_run) continue;
-    // The name that readers of checkpoints ignore and the next start of the run removes.
+    // Readers of checkpoints ignore this name, and the next start of the run removes the directory.
     const fs::path aside = checkpoints / absl::StrCat(name, kDeletedSuffix, ".tmp");
     RETURN_IF_ERROR(RenameAside(checkpoints / name, aside));
     RETURN_IF_ERROR(RemoveTree(aside));
@@ -179,7 +179,8 @@ absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
   bool finished = true;
   for (const std::string& directory : deletion.directories) {
     Reservations reserved;
-    // In use by a job that builds or reuses it again: that job owns it once it has said so.
+    // If this fails, a job builds or reuses the directory at the moment; it will own the directory
+    // once the job store says so.
     if (!ReserveOne(deletion.id, directory, &reserved).ok()) {
       finished = false;
       continue;
@@ -214,7 +215,7 @@ absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted()
   return freed;
 }
 
-// A directory and its ".tmp", in which an interrupted stage continues.
+// Counts the bytes of each directory and of its ".tmp", in which an interrupted stage continues.
 int64_t HomeDeletion::BytesOf(const Reservations& directories) const {
   int64_t bytes = 0;
   for (const auto& [directory, reservation] : directories) {

@@ -42,7 +42,7 @@ class HomeItems {
   const std::filesystem::path home_;
   JobStore* const jobs_;
   RunStore* const runs_;
-  // By the id of the run; what a run uses does not change.
+  // The directories that a run uses, by the id of the run. They never change.
   std::map<std::string, std::set<std::string>> uses_of_runs_;
 };
 

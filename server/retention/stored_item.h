@@ -19,7 +19,7 @@ struct StoredItem {
   double created = 0, finished = 0;
   std::string state = {};
   bool ended = false;
-  // It holds results of evaluations.
+  // The directory of the run contains results of evaluations.
   bool evaluated = false;
   // The directories that are deleted with it, unless another item owns them too.
   std::set<std::string> owns = {};

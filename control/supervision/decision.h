@@ -22,7 +22,7 @@
 
 namespace braid {
 
-// Who is in charge of the run, as far as the observer can see.
+// The process in charge of the run, as far as the observer can see.
 enum class Attendance {
   // The observer is the supervisor and holds supervisor.lock.
   kSelf,
@@ -38,7 +38,7 @@ enum class Attendance {
 
 // The newest attempt, that is the newest start of mpirun.
 enum class AttemptPhase {
-  // Nothing of it is left here, and no heartbeat says that it lives elsewhere.
+  // No process of the attempt is left here, and no heartbeat shows that it runs elsewhere.
   kGone,
   // The very process of attempt.json is alive on this machine.
   kRunning,
@@ -83,28 +83,29 @@ struct Observation {
   double exit_seconds = 0;
   // Seconds since the observer first saw the request to stop this launch; absent without one.
   std::optional<double> stop_seconds;
-  // Why, where it was not a user who asked: the scheduler ends the job. Empty otherwise.
+  // The reason if the scheduler requested the stop because it ends the job; empty if a user did.
   std::string stop_reason = {};
   // The scheduler has queued the job, which it ends, again.
   bool requeued = false;
   // The observer is the first supervisor in a job that was queued again.
   bool job_restarted = false;
-  // What is left of the pause before a restart.
+  // Remaining seconds of the pause before a restart.
   double pause_seconds = 0;
   // Restarts since the newest checkpoint.
   int32_t restarts = 0;
 };
 
 struct DecisionLimits {
-  // From the request to stop until mpirun gets SIGTERM, and from then until all is killed.
+  // Time from the request to stop until mpirun gets SIGTERM, and from then until everything is
+  // killed.
   double stop_grace_seconds = kStopGraceSeconds;
   double kill_grace_seconds = kKillGraceSeconds;
   // A trainer that has written exit.json may take this long to exit.
   double exit_grace_seconds = 15;
-  // How long an attempt that cannot be seen is waited for.
+  // Maximum wait for an attempt that cannot be seen.
   double silence_seconds = 300;
-  // From the record of a launch to the first event, with time for a second supervisor where the
-  // first one died.
+  // Maximum time from the record of a launch to the first event; enough for a second supervisor if
+  // the first one dies.
   double launch_grace_seconds = 30;
   // max_restarts and backoff_seconds. The default of 0 restarts is that of a reader, who restarts
   // nothing.
@@ -112,7 +113,7 @@ struct DecisionLimits {
 };
 
 enum class ActionKind {
-  // Nothing: the run has ended, or another supervisor acts on it.
+  // Do nothing: the run has ended, or another supervisor acts on it.
   kLeave,
   // Start a supervisor for the run.
   kSupervise,

@@ -25,12 +25,12 @@ class FollowedAttempt {
   FollowedAttempt(const RunDirectory& run, const v1::RunSpec& spec, AttemptProcess process,
                   WatchLimits limits);
 
-  // From here on heartbeats count for hangs.
+  // Starts to watch the heartbeats for hangs.
   void Attach();
   bool attached() const { return attached_; }
-  // A rank of this attempt has sent a heartbeat.
+  // Returns true if a rank of this attempt has sent a heartbeat.
   bool reported() const { return watch_.any_reported(); }
-  // A step was completed, whether or not a heartbeat says so.
+  // Records that a step was completed, whether or not a heartbeat shows it.
   void SawStep() { watch_.SawStep(); }
 
   // Fills in what concerns the attempt: phase, exit record, hang, and the like.

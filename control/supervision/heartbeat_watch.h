@@ -17,11 +17,12 @@
 namespace braid {
 
 struct WatchLimits {
-  // From the start of mpirun to the first heartbeat of the last rank.
+  // Limit for the time from the start of mpirun to the first heartbeat of the last rank.
   double launch_seconds = 300;
-  // For the first step after any rank was in phase "opening": memory is touched for the first time.
+  // Limit for the first step after any rank was in phase "opening"; in it, memory is touched for
+  // the first time.
   double first_step_seconds = 120;
-  // For the phases "opening" (a dataset is read and verified) and "checkpoint".
+  // Limit for the phases "opening" (a dataset is read and verified) and "checkpoint".
   double long_phase_seconds = 1800;
 };
 

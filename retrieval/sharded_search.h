@@ -39,7 +39,7 @@ struct ShardedCorpusOptions {
   int calls_per_server = 2;
   // Maximum bytes of vectors in a message; gRPC refuses messages above 4 MiB.
   int64_t max_message_bytes = 3'000'000;
-  // How many times in a row a lost shard is filled again.
+  // Maximum number of times in a row that a lost shard is filled again.
   int max_refills = 3;
 };
 

@@ -21,7 +21,7 @@
 
 namespace braid {
 
-// What a reader found at its position.
+// The kind of record that a reader found at its position.
 enum class RecordKind {
   kText,      // a record with a text, which the caller checks
   kReject,    // a record without a document, for `reason`
@@ -65,9 +65,9 @@ struct RecordSettings {
   static absl::StatusOr<RecordSettings> From(const v1::IngestConfig& config);
 };
 
-// What was read of the corpus before. In its first record, or first Parquet file, a missing field
-// is an error, because the setting is probably wrong; later, rejecting records is better than
-// failing a long job.
+// The part of the corpus that was read before. In the first record, or the first Parquet file, a
+// missing field is an error, because the setting is probably wrong; later, rejecting records is
+// better than failing a long job.
 struct CorpusSoFar {
   bool fields_shown = false;
   bool has_documents = false;

@@ -44,8 +44,8 @@ struct ShardedCorpusOptions {
 };
 
 // The documents [begin, end) of n that shard i of `num_shards` holds. With at least 1,024 documents
-// per shard, ranges begin at multiples of that, so that documents are assigned to lists in the same
-// blocks as by one search.
+// per shard, ranges begin at multiples of 1,024, so that documents are assigned to lists in the
+// same blocks as by one search.
 struct ShardRange {
   int64_t begin, end;
   static ShardRange Of(int64_t n, int64_t num_shards, int64_t i);

@@ -33,7 +33,7 @@ double HangLimit(const v1::SupervisionConfig& config, std::span<const double> st
 // object first saw it, on the caller's clock, so the clocks of the hosts need not agree.
 class HeartbeatWatch {
  public:
-  // `now` in seconds of any steady clock.
+  // `now` is in seconds of any steady clock.
   HeartbeatWatch(int world_size, std::string nonce, WatchLimits limits, double now);
 
   // Takes the heartbeats in the run directory; those of other attempts are ignored. When more than

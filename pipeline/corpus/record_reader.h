@@ -43,7 +43,7 @@ struct Record {
   std::optional<std::string> domain = std::nullopt;
   // The values of the embedding field; empty if there are none.
   std::span<const float> embedding = {};
-  // The tokens of a document in an indexed dataset; empty for others.
+  // The tokens of a document of an indexed dataset; empty for other files.
   std::span<const int32_t> tokens = {};
   std::string reason = {};
   std::string detail = {};
@@ -64,7 +64,7 @@ struct RecordSettings {
   int64_t max_document_bytes = 0;
   ExpansionLimit expansion_limit;
   std::shared_ptr<const RecordFilter> filter;  // null: all records are kept
-  std::shared_ptr<const Tokenizer> tokenizer;  // of indexed datasets; null without any
+  std::shared_ptr<const Tokenizer> tokenizer;  // null without indexed datasets
 
   // Fills in defaults. INVALID_ARGUMENT for a negative number and for a malformed filter.
   static absl::StatusOr<RecordSettings> From(const v1::IngestConfig& config);

@@ -177,7 +177,7 @@ absl::Status JobRun::RunTokenize() {
   const absl::StatusOr<std::string> key = TokenizeKey(spec_, ingest_key_);
   ASSIGN_OR_RETURN(tokenize_,
                    Stage("tokenize", "documents", key, [&](const auto& progress, auto* stage) {
-                     return Tokenize(*documents_, spec_, progress, stage);
+                     return Tokenize(*documents_, ingest_, spec_, progress, stage);
                    }));
   tokenize_key_ = *key;
   return absl::OkStatus();

@@ -54,14 +54,22 @@ Source PlainSource(LanguageModel& model) {
           }};
 }
 
-// Returns a parameter's values as in the file; `transposed` is used as storage if needed.
+// A tensor of the file and the parameter that it holds a part of.
+struct ExportedTensor {
+  FileTensor tensor;
+  std::string parameter;
+};
+
+// Returns the values of a tensor as in the file; `transposed` is used as storage if needed.
 absl::StatusOr<std::span<const float>> FileValues(const Source& source,
-                                                  const ParameterSpec& parameter,
+                                                  const ExportedTensor& exported,
                                                   std::vector<float>* transposed) {
-  ASSIGN_OR_RETURN(const std::span<const float> values, source.values(parameter.name));
-  if (!FileTensorOf(parameter).transposed) return values;
+  const FileTensor& tensor = exported.tensor;
+  ASSIGN_OR_RETURN(std::span<const float> values, source.values(exported.parameter));
+  values = values.subspan(static_cast<size_t>(tensor.first), static_cast<size_t>(tensor.size));
+  if (!tensor.transposed) return values;
   transposed->resize(values.size());
-  TransposeMatrices(values, parameter.shape.end()[-2], parameter.shape.end()[-1], *transposed);
+  TransposeMatrices(values, tensor.shape.end()[-1], tensor.shape.end()[-2], *transposed);
   return *transposed;
 }
 
@@ -128,19 +136,20 @@ class Writer {
   }
 
   absl::Status Weights(const Source& source, const ExportOptions& options) {
-    std::map<std::string, ParameterSpec> parameters;  // by name in the file
+    std::map<std::string, ExportedTensor> exported;  // by name
     std::vector<float> transposed;
     WeightsToWrite weights;
     weights.max_file_bytes = options.max_shard_bytes;
     int64_t count = 0;
     for (const ParameterSpec& spec : ParameterLayout(source.config)) {
-      const FileTensor tensor = FileTensorOf(spec);
-      weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
-      parameters[tensor.name] = spec;
+      for (const FileTensor& tensor : FileTensorsOf(source.config, spec)) {
+        weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
+        exported[tensor.name] = {tensor, spec.name};
+      }
       count += spec.size;
     }
     weights.values = [&](const TensorInfo& tensor) {
-      return FileValues(source, parameters.at(tensor.name), &transposed);
+      return FileValues(source, exported.at(tensor.name), &transposed);
     };
     ASSIGN_OR_RETURN(const std::vector<FileSummary> files, WriteWeightFiles(directory_, weights));
     for (const FileSummary& file : files) Add(file);
@@ -178,7 +187,9 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   Writer writer(directory, response);
   RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, ends)));
   RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends)));
-  if (UsesExperts(source.config)) RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
+  if (UsesExperts(source.config) && !IsMixtral(source.config)) {
+    RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
+  }
   RETURN_IF_ERROR(writer.Weights(source, options));
   const bool byte_level = tokenizer_bytes.starts_with('{');
   RETURN_IF_ERROR(byte_level ? writer.Text(kTokenizerJsonFile, ForOtherPrograms(tokenizer_bytes))

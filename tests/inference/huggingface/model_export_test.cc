@@ -90,7 +90,7 @@ TEST_F(ModelExportTest, ShardsHoldEveryTensorOnce) {
   EXPECT_EQ(index["metadata"]["total_size"], 4 * response.num_parameters());
   EXPECT_EQ(index["weight_map"].size(), model->parameters().size());
   for (const ParameterSpec& spec : ParameterLayout(model->config())) {
-    const FileTensor tensor = FileTensorOf(spec);
+    const FileTensor tensor = FileTensorsOf(model->config(), spec).front();
     const std::string file = index["weight_map"][tensor.name];
     ASSERT_OK_AND_ASSIGN(auto shard, SafetensorsFile::Open(scratch_ / "out" / file));
     EXPECT_EQ(shard.Find(tensor.name)->shape, tensor.shape);

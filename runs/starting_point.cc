@@ -28,6 +28,14 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   return shape;
 }
 
+// Returns the weight shape without dropout that has no parameters: fine-tuning may add or drop it.
+v1::ModelConfig ComparedShape(const v1::ModelConfig& config) {
+  v1::ModelConfig shape = WeightShape(config);
+  if (!LearnsDropout(shape)) shape.clear_dropout();
+  shape.clear_consistency_loss();
+  return shape;
+}
+
 // Experts that tokens choose were trained for their gate, their width and their number.
 absl::Status CheckSameChoice(const v1::RoutingConfig& source, const v1::RoutingConfig& asked) {
   const bool chosen = source.router() == v1::TOKEN_CHOICE;
@@ -54,7 +62,7 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
   google::protobuf::util::MessageDifferencer differencer;
   std::string difference;
   differencer.ReportDifferencesToString(&difference);
-  if (!differencer.Compare(WeightShape(source), WeightShape(asked))) {
+  if (!differencer.Compare(ComparedShape(source), ComparedShape(asked))) {
     return absl::InvalidArgumentError(absl::StrCat(
         "init_from: the weights do not fit the requested model (weights -> model): ", difference));
   }

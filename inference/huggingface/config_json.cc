@@ -323,6 +323,7 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const
   if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
   AddFamilyFields(resolved, family, &json);
   if (!IsDense(resolved)) AddRouting(resolved.routing(), &json);
+  if (resolved.logit_soft_cap() > 0) json["logit_soft_cap"] = resolved.logit_soft_cap();
   // Other programs ignore it.
   if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
   return json.dump(2) + "\n";
@@ -345,6 +346,7 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
   RequireSupported(config, *family, &fields);
   if (family->model_type == kSoftMoe) {
     ReadRouting(&fields, config.mutable_routing());
+    config.set_logit_soft_cap(fields.Number("logit_soft_cap", 0));
   } else {
     config.mutable_routing()->set_segment_length(
         std::gcd(kDefaultSegmentLength, config.sequence_length()));

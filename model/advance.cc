@@ -6,6 +6,7 @@
 
 #include "model/document_mask.h"
 #include "model/kernels/causal_attention.h"
+#include "model/kernels/cross_entropy.h"
 #include "model/kernels/rms_norm.h"
 
 namespace braid {
@@ -111,8 +112,9 @@ std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
 }
 
 std::vector<std::vector<float>> LogitRows(const ModelTensors& model, const at::Tensor& hidden) {
-  const at::Tensor logits =
-      at::mm(hidden, model.weights.head.t()).to(at::kCPU, at::kFloat).contiguous();
+  const at::Tensor logits = HeadLogits(hidden, model.weights.head, model.config.logit_soft_cap())
+                                .to(at::kCPU, at::kFloat)
+                                .contiguous();
   const float* data = logits.data_ptr<float>();
   std::vector<std::vector<float>> rows;
   for (int64_t i = 0; i < logits.size(0); ++i, data += logits.size(1)) {

@@ -93,7 +93,7 @@ at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence,
     }
   }
   return TokenLosses(hidden.index_select(0, OnDevice(rows, hidden)), model.weights.head,
-                     OnDevice(targets, hidden))
+                     OnDevice(targets, hidden), model.config.logit_soft_cap())
       .neg()
       .to(at::kCPU, at::kFloat)
       .contiguous();

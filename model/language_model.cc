@@ -222,7 +222,8 @@ class LanguageModel::Impl {
                          int64_t batch_size, MergeMode mode, bool want_routing,
                          std::span<const int32_t> first_visible) const {
     const HiddenStates states = Run(inputs, batch_size, mode, first_visible);
-    const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0]);
+    const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0],
+                                          config_.logit_soft_cap());
     ForwardResult result{ToVector<float>(losses), {}};
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
@@ -230,7 +231,7 @@ class LanguageModel::Impl {
 
   std::vector<float> Logits(std::span<const int32_t> inputs, int64_t batch_size) const {
     const HiddenStates states = Run(inputs, batch_size, MergeMode::kSegment);
-    return ToVector<float>(at::mm(states.hidden, weights_.head.t()));
+    return ToVector<float>(HeadLogits(states.hidden, weights_.head, config_.logit_soft_cap()));
   }
 
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts) const {
@@ -250,7 +251,9 @@ class LanguageModel::Impl {
   Loss LossOf(const HiddenStates& states, const at::Tensor& targets, double scale,
               TrainResult* result) const {
     if (config_.consistency_loss() == 0) {
-      const CrossEntropyResult loss = CrossEntropy(states.hidden, weights_.head, targets, scale);
+      const CrossEntropyResult loss =
+          CrossEntropy(states.hidden, weights_.head, targets, scale,
+                       {.soft_cap = config_.logit_soft_cap(), .z_loss = config_.z_loss()});
       return {loss.total, loss.token_loss};
     }
     const ConsistencyResult loss = ConsistencyCrossEntropy(states.hidden, weights_.head, targets,

@@ -24,6 +24,7 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   shape.clear_attention_mask();
   shape.clear_document_end();
   shape.clear_start_token();
+  shape.clear_z_loss();
   shape.clear_routing();
   return shape;
 }

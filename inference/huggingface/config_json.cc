@@ -324,7 +324,8 @@ bool IsMixtral(const v1::ModelConfig& resolved) {
   return routing.router() == v1::TOKEN_CHOICE && routing.moe_layers().empty() && matrix &&
          routing.router_input() == v1::PLAIN_MEAN &&
          token.combine_weights() == v1::TokenRouting::SOFTMAX_OF_CHOSEN &&
-         token.selection() == v1::TokenRouting::TOP && !resolved.qkv_bias() && !resolved.qk_norm();
+         token.selection() == v1::TokenRouting::TOP && !resolved.qkv_bias() &&
+         !resolved.qk_norm() && !(resolved.logit_soft_cap() > 0);
 }
 
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {
@@ -355,6 +356,7 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const
   if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
   AddFamilyFields(resolved, family, &json);
   if (family.model_type == kSoftMoe) AddRouting(resolved.routing(), &json);
+  if (resolved.logit_soft_cap() > 0) json["logit_soft_cap"] = resolved.logit_soft_cap();
   // Other programs ignore it.
   if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
   return json.dump(2) + "\n";
@@ -378,6 +380,7 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
   RequireSupported(config, *family, &fields);
   if (family->model_type == kSoftMoe) {
     ReadRouting(&fields, config.mutable_routing());
+    config.set_logit_soft_cap(fields.Number("logit_soft_cap", 0));
   } else {
     config.mutable_routing()->set_segment_length(
         std::gcd(kDefaultSegmentLength, config.sequence_length()));

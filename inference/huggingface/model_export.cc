@@ -49,6 +49,7 @@ Source PlainSource(LanguageModel& model) {
   v1::ModelConfig config = model.config();
   config.clear_dropout();
   config.clear_consistency_loss();
+  config.clear_z_loss();
   return {config, [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
             return values.at(name);
           }};
@@ -122,6 +123,16 @@ absl::Status CheckGate(const v1::ModelConfig& config) {
   }
 }
 
+// The stock classes bound no logits; the class of expert models does.
+absl::Status CheckSoftCap(const v1::ModelConfig& config) {
+  if (config.logit_soft_cap() == 0 || UsesExperts(config)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.logit_soft_cap: got ", config.logit_soft_cap(),
+                   ", expected 0: ", ArchitectureOf(config),
+                   " has no bound of the logits, so its probabilities would differ; train without "
+                   "it to export a dense model"));
+}
+
 class Writer {
  public:
   Writer(const fs::path& directory, v1::ExportResponse* response)
@@ -182,6 +193,7 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
   RETURN_IF_ERROR(CheckVocabulary(*tokenizer, source.config, tokenizer_path));
   RETURN_IF_ERROR(CheckGate(source.config));
+  RETURN_IF_ERROR(CheckSoftCap(source.config));
   ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));
   const EndTokens ends = EndsOf(source.config, *tokenizer);
   Writer writer(directory, response);
@@ -251,6 +263,7 @@ absl::StatusOr<v1::ExportResponse> ExportAdapterOnly(const v1::ExportRequest& re
         absl::StrCat("adapter: got ", request.has_bake_prompt() ? "bake_prompt" : "dtype",
                      " too, expected adapters alone, which are written as float32"));
   }
+  RETURN_IF_ERROR(CheckSoftCap(path.state.model));
   return ExportAdapter(path, request.force(), request.output_dir());
 }
 

@@ -23,7 +23,7 @@ class BraidSoftMoeConfig(PretrainedConfig):
                  moe_layers=None, qkv_bias=False, qk_norm=False, head_dim=None, rope_theta=10000.0,
                  rope_scaling=None, generation_routing="prompt", gate="LINEAR",
                  combine_weights="SOFTMAX_OF_CHOSEN", selection="TOP", num_experts_per_tok=2,
-                 moe_intermediate_size=None, **kwargs):
+                 moe_intermediate_size=None, logit_soft_cap=0.0, **kwargs):
         self.router = router
         self.num_experts = num_experts
         self.segment_length = segment_length
@@ -40,6 +40,7 @@ class BraidSoftMoeConfig(PretrainedConfig):
         self.selection = selection
         self.num_experts_per_tok = num_experts_per_tok
         self.moe_intermediate_size = moe_intermediate_size
+        self.logit_soft_cap = logit_soft_cap
         super().__init__(**kwargs)
 
     def to_dict(self):
@@ -366,6 +367,9 @@ class BraidSoftMoeForCausalLM(PreTrainedModel, GenerationMixin):
             x = layer.post_attention_layernorm(h)
             h = h + layer.mlp(x, real[:, past:], rows[number], by_prompt)
         logits = self.lm_head(self.model.norm(h))
+        cap = self.config.logit_soft_cap
+        if cap:
+            logits = torch.tanh(logits / cap) * cap
         loss = None
         if labels is not None:
             loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(),

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "model/config/config_checks.h"
 #include "model/config/dropout_config.h"
+#include "model/config/head_config.h"
 #include "model/config/model_flops.h"
 #include "model/config/model_presets.h"
 #include "model/config/parameter_layout.h"
@@ -338,7 +339,9 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckTokenRouting(resolved));
   RETURN_IF_ERROR(CheckDropout(resolved));
   DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
+  RETURN_IF_ERROR(CheckHeadLoss(resolved));
   DropAttentionDefaults(&resolved);
+  DropHeadDefaults(&resolved);
   return resolved;
 }
 

@@ -35,11 +35,24 @@ bool IsSinglePrecision(const at::Tensor& logits) {
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat;
 }
 
-// Replaces logits [n, V] by softmax - one hot and fills losses [n] (0 where the target is ignored),
-// in one pass per row.
-void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, at::Tensor losses) {
+// The losses of the tokens of a chunk, [n]: cross entropies and squared log-sum-exps; 0 where
+// ignored.
+struct ChunkLosses {
+  at::Tensor token, squared;
+
+  ChunkLosses Narrow(int64_t start, int64_t n) const {
+    return {token.narrow(0, start, n), squared.narrow(0, start, n)};
+  }
+};
+
+// Replaces logits [n, V] by the gradients of their losses and fills `losses`, in one pass per row
+// (two with a z-loss). With s = log-sum-exp and p = softmax, ds/dlogits = p, so the gradient is
+// p - one hot + 2 z s p.
+void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, double z_loss,
+                       const ChunkLosses& losses) {
   const int64_t v = logits.size(1);
-  float *values = logits.data_ptr<float>(), *loss = losses.data_ptr<float>();
+  float *values = logits.data_ptr<float>(), *loss = losses.token.data_ptr<float>();
+  float* squared = losses.squared.data_ptr<float>();
   const int64_t* target = targets.data_ptr<int64_t>();
   at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -47,8 +60,13 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, at::
       const int64_t right = std::max<int64_t>(target[i], 0);
       const float logit = row[right];
       const float log_sum = Vector().softmax_row(row, v);
+      if (z_loss != 0) {
+        const float factor = 1 + static_cast<float>(2 * z_loss) * log_sum;
+        for (int64_t j = 0; j < v; ++j) row[j] *= factor;
+      }
       row[right] -= 1;
       loss[i] = target[i] < 0 ? 0 : log_sum - logit;
+      squared[i] = target[i] < 0 ? 0 : log_sum * log_sum;
     }
   });
 }
@@ -60,16 +78,31 @@ void StoreLosses(const at::Tensor& log_probabilities, const Targets& targets, at
                 .squeeze(1));
 }
 
-// Returns d loss / d logits = softmax - one hot, [n, V]; fills losses [n].
+// Returns d loss / d logits [n, V], which may use the memory of the logits; fills `losses`.
 at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
-                          at::Tensor losses) {
+                          double z_loss, const ChunkLosses& losses) {
   if (IsSinglePrecision(logits)) {
-    DifferentiateRows(logits, targets, losses);
+    DifferentiateRows(logits, targets, z_loss, losses);
     return logits;
   }
   at::Tensor p = at::log_softmax(logits, 1);
-  StoreLosses(p, split, losses);
-  return p.exp_().scatter_add_(1, split.index, at::full_like(split.index, -1, p.options()));
+  StoreLosses(p, split, losses.token);
+  const at::Tensor log_sum = logits.narrow(1, 0, 1) - p.narrow(1, 0, 1);
+  losses.squared.copy_(log_sum.square().masked_fill_(split.ignored, 0).squeeze(1));
+  p.exp_();
+  if (z_loss != 0) p.mul_(1 + 2 * z_loss * log_sum);
+  return p.scatter_add_(1, split.index, at::full_like(split.index, -1, p.options()));
+}
+
+// As LogitGradients, for the logits before their soft cap: y = c tanh(x / c) has the derivative
+// 1 - (y / c)^2.
+at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
+                           const HeadLoss& loss, const ChunkLosses& losses) {
+  if (loss.soft_cap == 0) return LogitGradients(logits, targets, split, loss.z_loss, losses);
+  at::Tensor squashed = logits.div_(loss.soft_cap).tanh_();
+  const at::Tensor gradient =
+      LogitGradients(squashed * loss.soft_cap, targets, split, loss.z_loss, losses);
+  return gradient.mul_(squashed.square_().neg_().add_(1));
 }
 
 // The forward pass computes the gradients too. The logits of a chunk are needed by both the loss
@@ -79,10 +112,12 @@ at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Ta
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
-                               const at::Tensor& head, const at::Tensor& targets, double scale) {
+                               const at::Tensor& head, const at::Tensor& targets, double scale,
+                               const HeadLoss& loss) {
     const ScopedPhase phase(Phase::kHead);
     const int64_t rows = ChunkRows(head.size(0));
-    at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
+    const ChunkLosses losses = {at::empty({hidden.size(0)}, hidden.options()),
+                                at::empty({hidden.size(0)}, hidden.options())};
     at::Tensor dhidden = at::empty_like(hidden);
     // A head that is not trained has no gradient.
     const bool trains_head = head.requires_grad();
@@ -91,8 +126,8 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       const int64_t n = std::min(rows, hidden.size(0) - start);
       const at::Tensor chunk = hidden.narrow(0, start, n);
       const Targets chunk_targets = SplitTargets(targets.narrow(0, start, n));
-      const at::Tensor p = LogitGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),
-                                          chunk_targets, losses.narrow(0, start, n));
+      const at::Tensor p = CappedGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),
+                                           chunk_targets, loss, losses.Narrow(start, n));
       // Rows of ignored tokens are zeroed in the operands [n, D] of the two products, which are
       // narrower than the logits [n, V].
       if (trains_head) dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
@@ -101,15 +136,17 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       place.masked_fill_(chunk_targets.ignored, 0);
     }
     context->save_for_backward({dhidden, dhead});
-    context->mark_non_differentiable({losses});
-    return {losses.sum() * scale, losses};
+    context->mark_non_differentiable({losses.token});
+    at::Tensor total = losses.token.sum();
+    if (loss.z_loss != 0) total += losses.squared.sum() * loss.z_loss;
+    return {total * scale, losses.token};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const ScopedPhase phase(Phase::kHead);
     const variable_list saved = context->get_saved_variables();
     return {saved[0] * gradients[0], saved[1].defined() ? saved[1] * gradients[0] : at::Tensor(),
-            at::Tensor(), at::Tensor()};
+            at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -188,18 +225,23 @@ ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Te
 }
 
 CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
-                                const at::Tensor& targets, double scale) {
-  const variable_list out = CrossEntropyFunction::apply(hidden, head, targets, scale);
+                                const at::Tensor& targets, double scale, const HeadLoss& loss) {
+  const variable_list out = CrossEntropyFunction::apply(hidden, head, targets, scale, loss);
   return {out[0], out[1]};
 }
 
-at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head,
-                       const at::Tensor& targets) {
+at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
+  at::Tensor logits = at::mm(hidden, head.t());
+  return soft_cap == 0 ? logits : logits.div_(soft_cap).tanh_().mul_(soft_cap);
+}
+
+at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
+                       double soft_cap) {
   const int64_t rows = ChunkRows(head.size(0));
   at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
   for (int64_t start = 0; start < hidden.size(0); start += rows) {
     const int64_t n = std::min(rows, hidden.size(0) - start);
-    const at::Tensor logits = at::mm(hidden.narrow(0, start, n), head.t());
+    const at::Tensor logits = HeadLogits(hidden.narrow(0, start, n), head, soft_cap);
     StoreLosses(at::log_softmax(logits, 1), SplitTargets(targets.narrow(0, start, n)),
                 losses.narrow(0, start, n));
   }

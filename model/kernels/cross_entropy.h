@@ -7,8 +7,20 @@
 
 namespace braid {
 
+// What an output head adds to the plain cross entropy of hidden head^T.
+struct HeadLoss {
+  // Bound c of the logits: c tanh(logit / c) (arXiv 2408.00118, section 2); 0 for none.
+  double soft_cap = 0;
+  // Coefficient of the z-loss, the squared log-sum-exp of a token's logits (arXiv 2204.02311,
+  // section 5); part of `total` and its gradients, not of token_loss.
+  double z_loss = 0;
+};
+
+// Returns the logits [T, V] of hidden [T, D] under head [V, D].
+at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double soft_cap);
+
 struct CrossEntropyResult {
-  // scale * sum of the token losses; a scalar, differentiable in hidden and head.
+  // scale * sum of the token losses and z-losses; a scalar, differentiable in hidden and head.
   at::Tensor total;
   // [T] nats, 0 where ignored; without gradient.
   at::Tensor token_loss;
@@ -17,7 +29,7 @@ struct CrossEntropyResult {
 // Returns the losses of hidden [T, D] under head [V, D] for targets [T] int64; negative targets are
 // ignored.
 CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
-                                const at::Tensor& targets, double scale);
+                                const at::Tensor& targets, double scale, const HeadLoss& loss = {});
 
 struct ConsistencyResult {
   // scale * (sum of the token losses + c * sum of the divergences); a scalar, differentiable in
@@ -37,7 +49,8 @@ ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Te
                                           const at::Tensor& targets, double scale, double c);
 
 // Returns only token_loss [T], without gradient.
-at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets);
+at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
+                       double soft_cap = 0);
 
 }  // namespace braid
 

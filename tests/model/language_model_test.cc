@@ -138,6 +138,19 @@ TEST(LanguageModelTest, TrainingLossEqualsEvaluationLoss) {
   }
 }
 
+TEST(LanguageModelTest, ZLossChangesGradientsAndNotTheReportedLoss) {
+  v1::ModelConfig config = SmallModelConfig(4);
+  const auto plain = SharpModel(config, 4);
+  config.set_z_loss(0.01);
+  const auto model = SharpModel(config, 4);
+  const Batch batch = RandomBatch(3, 5);
+  const TrainResult with = model->ForwardBackward(batch.inputs, batch.targets, 3, 1, false).value();
+  const TrainResult without =
+      plain->ForwardBackward(batch.inputs, batch.targets, 3, 1, false).value();
+  EXPECT_EQ(with.loss_sum, without.loss_sum);
+  EXPECT_FALSE(std::ranges::equal(model->gradients(), plain->gradients()));
+}
+
 // Expert choice compares the whole sequence in training, which is not possible elsewhere.
 TEST(LanguageModelTest, ExpertChoiceScoresCausallyOutsideTraining) {
   for (v1::Router router : {v1::EXPERT_CHOICE_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {

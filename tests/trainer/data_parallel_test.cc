@@ -51,12 +51,14 @@ class DataParallelTest : public testing::Test {
     return *ResolveRunSpec(spec);
   }
 
-  // Grouped queries with biases, and experts.
+  // Grouped queries with biases, experts, and logits with a bound and a z-loss.
   v1::RunSpec GroupedSpec() {
     v1::RunSpec spec = TinySpec(dataset_, kSteps);
     spec.mutable_model()->set_num_heads(4);
     spec.mutable_model()->set_num_key_value_heads(2);
     spec.mutable_model()->set_qkv_bias(true);
+    spec.mutable_model()->set_logit_soft_cap(5);
+    spec.mutable_model()->set_z_loss(0.01);
     return *ResolveRunSpec(spec);
   }
 

@@ -197,6 +197,21 @@ TEST_F(ModelExportTest, TokenChoiceCannotBeBaked) {
   EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
 }
 
+TEST_F(ModelExportTest, OnlyExpertModelsKeepABoundOfTheLogits) {
+  v1::ModelConfig config = ExportedConfig(1);
+  config.set_logit_soft_cap(30);
+  EXPECT_FAILS(Export(Request(*RandomModel(config))), absl::StatusCode::kInvalidArgument,
+               "model.logit_soft_cap: got 30", "LlamaForCausalLM has no bound");
+  v1::ModelConfig experts = ExportedConfig(4);
+  experts.set_logit_soft_cap(30);
+  const auto model = RandomModel(experts);
+  v1::ExportRequest request = Request(*model);
+  EXPECT_OK(Export(request));
+  request.set_bake_prompt("the cat");
+  request.set_force(true);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model.logit_soft_cap");
+}
+
 TEST_F(ModelExportTest, BadRequestsAreNamed) {
   const auto model = RandomModel(ExportedConfig(1));
   v1::ExportRequest request = Request(*model);

@@ -35,8 +35,10 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   v1::ModelConfig masked = ExportedConfig(1);
   masked.set_attention_mask(v1::DOCUMENT);
   masked.set_document_end(2);
+  v1::ModelConfig capped = ExportedConfig(4);
+  capped.set_logit_soft_cap(12.5);
   for (const v1::ModelConfig& config :
-       {ExportedConfig(1), tied, ExportedConfig(4), plain_moe, chosen, masked}) {
+       {ExportedConfig(1), tied, ExportedConfig(4), plain_moe, chosen, masked, capped}) {
     const auto model = RandomModel(config);
     for (const int64_t shard : {int64_t{3000}, kDefaultShardBytes}) {
       PutSource(*model, {.max_shard_bytes = shard});

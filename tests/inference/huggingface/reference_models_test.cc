@@ -175,7 +175,9 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
         {v1::TokenRouting::FROZEN, v1::TokenRouting::CHOSEN_OF_SOFTMAX, v1::TokenRouting::NOT_TOP},
         {v1::TokenRouting::KEY_MEAN, v1::TokenRouting::ONES, v1::TokenRouting::TOP},
         {v1::TokenRouting::LINEAR, v1::TokenRouting::EQUAL, v1::TokenRouting::BOTTOM}}) {
-    const auto model = RandomModel(TokenChoiceConfig(gate, weights, selection), 40 + number);
+    v1::ModelConfig chosen = TokenChoiceConfig(gate, weights, selection);
+    chosen.set_logit_soft_cap(2);
+    const auto model = RandomModel(chosen, 40 + number);
     AddCase("token_choice" + std::to_string(number), *model);
     AddGreedy("token_choice" + std::to_string(number++), *model);
   }

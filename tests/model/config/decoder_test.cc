@@ -1,7 +1,9 @@
 #include "model/config/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -157,6 +159,33 @@ TEST_F(DecoderTest, GroupedQueryAttentionEqualsForward) {
       ExpectTogetherAsInTurn(*model, 3);
     }
   }
+}
+
+TEST_F(DecoderTest, SoftCappedLogitsEqualForward) {
+  v1::ModelConfig config = SmallModelConfig(1);
+  config.set_logit_soft_cap(0.25);
+  const auto model = SharpModel(config, 5), plain = SharpModel(SmallModelConfig(1), 5);
+  const std::vector<int32_t> tokens = Tokens();
+  EXPECT_LT(ErrorAgainstForward(*model, MergeMode::kSegment, tokens, 9), 1e-4);
+  const std::vector<float> capped = *model->Logits(tokens, 1), open = *plain->Logits(tokens, 1);
+  for (size_t i = 0; i < open.size(); ++i) {
+    ASSERT_NEAR(capped[i], 0.25 * std::tanh(open[i] / 0.25), 1e-5) << i;
+  }
+  const std::vector<int32_t> answer = {7, 3, 9};
+  const auto decoder = model->NewDecoder(MergeMode::kSegment);
+  double sum = 0;
+  for (size_t i = 0; i < answer.size(); ++i) {
+    std::vector<int32_t> prefix = tokens;
+    prefix.resize(9);
+    prefix.insert(prefix.end(), answer.begin(), answer.begin() + static_cast<int64_t>(i));
+    const std::vector<float> logits = *decoder->Prefill(prefix);
+    double total = 0;
+    for (float logit : logits) total += std::exp(logit);
+    sum += logits[answer[i]] - std::log(total);
+  }
+  ASSERT_TRUE(decoder->Prefill(std::span(tokens).first(9)).ok());
+  const auto scores = *decoder->ScoreContinuations(std::vector<std::vector<int32_t>>{answer});
+  EXPECT_NEAR(std::accumulate(scores[0].begin(), scores[0].end(), 0.0), sum, 1e-4);
 }
 
 TEST_F(DecoderTest, SegmentsOfOneTokenEqualForward) {

@@ -225,6 +225,18 @@ TEST(ResolveModelConfigTest, BadShapesAreErrorsThatNameTheField) {
               AllOf(HasSubstr("model.routing.router: DENSE"), HasSubstr("num_experts 1")));
   EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_router_init_std(-0.1); }),
               HasSubstr("model.routing.router_init_std"));
+  EXPECT_THAT(error([](Config c) { c->set_z_loss(-1); }),
+              HasSubstr("model.z_loss: got -1, expected 0 or a positive number"));
+  EXPECT_THAT(error([](Config c) { c->set_logit_soft_cap(-30); }),
+              HasSubstr("model.logit_soft_cap: got -30, expected 0 or a positive number"));
+  EXPECT_THAT(error([](Config c) {
+                c->mutable_dropout()->set_rate(0.1);
+                c->mutable_routing()->set_router(v1::DENSE);
+                c->mutable_routing()->set_num_experts(1);
+                c->set_consistency_loss(2);
+                c->set_z_loss(1e-4);
+              }),
+              HasSubstr("model.z_loss: got 0.0001 with consistency_loss 2"));
 }
 
 v1::ModelConfig WithLayers(const std::vector<int>& layers) {

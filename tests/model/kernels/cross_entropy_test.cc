@@ -59,6 +59,48 @@ TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
             1e-5);
 }
 
+// The definition of both terms, with autograd.
+at::Tensor PlainTotal(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
+                      const HeadLoss& loss) {
+  at::Tensor logits = at::mm(hidden, head.t());
+  if (loss.soft_cap > 0) logits = loss.soft_cap * at::tanh(logits / loss.soft_cap);
+  const at::Tensor log_sum = logits.logsumexp(1);
+  const at::Tensor chosen = logits.gather(1, targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+  return ((log_sum - chosen + loss.z_loss * log_sum.square()) * targets.ge(0)).sum();
+}
+
+TEST(CrossEntropyTest, SoftCapAndZLossEqualTheirDefinitions) {
+  at::manual_seed(15);
+  const at::Tensor hidden = RandomLeaf({700, 5}), head = RandomLeaf({901, 5});
+  const at::Tensor hidden32 = hidden.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor head32 = head.detach().to(at::kFloat).requires_grad_();
+  at::Tensor targets = at::randint(0, 901, {700}, at::kLong);
+  targets.narrow(0, 100, 30).fill_(-1);
+  for (const HeadLoss& loss :
+       {HeadLoss{.soft_cap = 3}, HeadLoss{.z_loss = 0.02}, HeadLoss{3, 0.02}}) {
+    const auto run = [&](const at::Tensor& h, const at::Tensor& w) {
+      return CrossEntropy(h, w, targets, 0.01, loss);
+    };
+    const auto got = GradientsOf([&] { return run(hidden, head).total; }, {hidden, head});
+    const auto expected =
+        GradientsOf([&] { return PlainTotal(hidden, head, targets, loss) * 0.01; }, {hidden, head});
+    const auto single =
+        GradientsOf([&] { return run(hidden32, head32).total; }, {hidden32, head32});
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-12) << i;
+      EXPECT_LT(MaxDifference(single[i].to(at::kDouble), expected[i]), 2e-6) << i;
+    }
+    const double total = PlainTotal(hidden, head, targets, loss).item<double>() * 0.01;
+    EXPECT_NEAR(run(hidden, head).total.item<double>(), total, 1e-10);
+    EXPECT_NEAR(run(hidden32, head32).total.item<double>(), total, 1e-4);
+    const at::Tensor reported = TokenLosses(hidden, head, targets, loss.soft_cap);
+    EXPECT_LT(MaxDifference(run(hidden, head).token_loss, reported), 1e-12);
+    EXPECT_LT(FiniteDifferenceError([&] { return run(hidden, head).total; }, {hidden, head}, 5),
+              1e-7);
+  }
+  EXPECT_LE(HeadLogits(hidden * 100, head, 3).abs().max().item<double>(), 3);
+}
+
 TEST(CrossEntropyTest, IgnoredTokensHaveNoLossAndNoGradient) {
   at::manual_seed(10);
   const at::Tensor hidden = RandomLeaf({4, 3}), head = RandomLeaf({7, 3});

@@ -21,6 +21,7 @@
 #include "inference/kept_experts.h"
 #include "inference/new_checkpoint.h"
 #include "inference/output_directory.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/upcycling.h"
@@ -274,6 +275,9 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
+  RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
+                                   "its gate was trained for the FFNs that it has; convert the "
+                                   "model that it started from"));
   ASSIGN_OR_RETURN(const auto source, LoadModel(path.checkpoint));
   ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(path.checkpoint / kTokenizerFile));
   v1::ConvertResponse response;

@@ -20,6 +20,7 @@
 #include "inference/huggingface/modeling_braid.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/model_path.h"
@@ -292,6 +293,9 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
+  RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
+                                   "no stock program runs a model whose layers mix; evaluate it or "
+                                   "generate text with it here"));
   if (request.adapter()) {
     ASSIGN_OR_RETURN(v1::ExportResponse response, ExportAdapterOnly(request, path));
     *response.mutable_source() = path.source;

@@ -52,7 +52,9 @@ double AdapterScale(const v1::LoraConfig& resolved);
 
 // Returns the parameters of a model in the order of ParameterLayout, followed by its adapters.
 // Offsets of the values: first those without a gradient, then those with one, each in this order;
-// gradients have the order of the latter. A starts uniform in +- in^-1/2 and B at zero.
+// gradients have the order of the latter. A starts uniform in +- in^-1/2 and B at zero. The
+// parameters of layer mixing, which the weights that a run starts from may lack, are always among
+// the latter.
 std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
                                            const v1::Finetuning& finetuning);
 

@@ -26,8 +26,8 @@ struct RoutingContext {
   at::Tensor tokens;
   // Dropout of the hidden units; null outside training and without dropout.
   const v1::DropoutConfig* dropout = nullptr;
-  // [B, L]: 1 for positions that count in a balance loss, 0 for padding; undefined outside
-  // training.
+  // [B, L]: 1 for positions with a target, which count in a balance loss, 0 for others; undefined
+  // where there are no targets.
   at::Tensor counted;
 };
 

@@ -151,6 +151,19 @@ TEST(ModelConversionTest, RefusesWhatIsNoSplitOfADenseModel) {
   EXPECT_TRUE(absl::IsDataLoss(JoinExperts(*split.model, &split.record).status()));
 }
 
+TEST(ModelConversionTest, LayersThatMixKeepTheirFfns) {
+  ScratchDirectory scratch;
+  v1::ModelConfig config = ExportedConfig(1);
+  config.mutable_layer_mixing()->set_alpha(0.9);
+  const auto mixed = RandomModel(ResolveModelConfig(config).value());
+  v1::ConvertRequest request;
+  request.set_model(CheckpointOf(*mixed, scratch / "mixed").string());
+  request.set_output_dir((scratch / "experts").string());
+  *request.mutable_split() = Split(4, v1::ExpertSplit::KEYS, 2);
+  EXPECT_THAT(Convert(request).status().message(),
+              HasSubstr("model: got a model whose layers mix"));
+}
+
 TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
   ScratchDirectory scratch;
   const auto dense = RandomModel(ExportedConfig(1));

@@ -212,6 +212,17 @@ TEST_F(ModelExportTest, OnlyExpertModelsKeepABoundOfTheLogits) {
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model.logit_soft_cap");
 }
 
+TEST_F(ModelExportTest, LayersThatMixAreNotExported) {
+  v1::ModelConfig config = ExportedConfig(1);
+  config.mutable_layer_mixing()->set_alpha(0.9);
+  const auto model = RandomModel(ResolveModelConfig(config).value());
+  v1::ExportRequest request = Request(*model);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model: got a model whose",
+               "no stock program runs");
+  request.set_adapter(true);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model: got a model whose");
+}
+
 TEST_F(ModelExportTest, BadRequestsAreNamed) {
   const auto model = RandomModel(ExportedConfig(1));
   v1::ExportRequest request = Request(*model);

@@ -216,6 +216,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
             : AdaptedLinear(mixed, w.attention_output, h, w.adapters.attention_output,
                             dropout(AdapterInput::kAttentionOutput));
     const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
+    if (context.on_ffn_input) context.on_ffn_input(layer, x);
     if (w.adapters.in_ffn()) {
       h = h + AdaptedFfn(x, w.ffn.gate_up, w.ffn.down, w.adapters.gate_up, w.adapters.down,
                          dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden));

@@ -193,6 +193,7 @@ class FullPass {
             : AdaptedLinear(mixed, w.attention_output, h, w.adapters.attention_output,
                             dropout(AdapterInput::kAttentionOutput));
     const at::Tensor x = RmsNorm(h, w.ffn_norm, config_.norm_epsilon());
+    if (context.on_ffn_input) context.on_ffn_input(layer, x);
     if (w.adapters.in_ffn()) {
       return {h + AdaptedFfn(x, w.ffn.gate_up, w.ffn.down, w.adapters.gate_up, w.adapters.down,
                              dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden)),
@@ -213,6 +214,7 @@ class FullPass {
     at::Tensor sum = own;
     // Random numbers differ from those of the layer's own pass.
     context.seed = Mix64(context.seed, 1 + static_cast<uint64_t>(context.layer));
+    context.on_ffn_input = nullptr;
     for (const MixedPart& part : parts) {
       context.layer = part.layer;
       // Both passes of a consistency loss are numbered in the whole batch.

@@ -18,6 +18,7 @@
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/modeling_braid.h"
+#include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
 #include "model/config/layer_mixing_config.h"
@@ -268,6 +269,15 @@ absl::StatusOr<v1::ExportResponse> ExportAdapterOnly(const v1::ExportRequest& re
   return ExportAdapter(path, request.force(), request.output_dir());
 }
 
+// Loads the model to write. Where a run has split FFNs for its training, that is the dense model,
+// unless the request says how many experts tokens use.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequest& request,
+                                                            const ModelPath& path) {
+  ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(path));
+  if (recomposed && !request.has_active_experts()) return LoadRecomposed(path);
+  return LoadModel(path.checkpoint);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::path& tokenizer,
@@ -303,7 +313,7 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   }
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto model, LoadToExport(request, path));
   if (request.has_active_experts()) {
     RETURN_IF_ERROR(
         CheckActiveExperts(path.state.model, "active_experts", request.active_experts()));

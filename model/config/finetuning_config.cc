@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "model/config/decoder.h"
+#include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 
@@ -199,6 +200,7 @@ bool IsFfnTarget(std::string_view target) {
 
 absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
                                                  const v1::ModelConfig& resolved) {
+  if (asked.recompose()) RETURN_IF_ERROR(CheckRecomposable(resolved));
   v1::Finetuning finetuning = asked;
   if (finetuning.has_lora()) {
     v1::LoraConfig* const lora = finetuning.mutable_lora();

@@ -18,7 +18,8 @@ namespace braid {
 // Returns `asked` with every default filled in, short names of targets and layers counted from 0.
 // INVALID_ARGUMENT names the field, what it got and what it expected: a rank above the smaller side
 // of a matrix, an unknown target, adapters in the FFN of a layer with experts, a pattern that
-// matches no parameter, or a part of an array that is bound as a whole (q, k and v; gate and up).
+// matches no parameter, a part of an array that is bound as a whole (q, k and v; gate and up), or
+// experts that recompose cannot put together (CheckRecomposable).
 absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
                                                  const v1::ModelConfig& resolved);
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "braid/v1/model.pb.h"
@@ -29,6 +30,8 @@ struct RoutingContext {
   // [B, L]: 1 for positions with a target, which count in a balance loss, 0 for others; undefined
   // where there are no targets.
   at::Tensor counted;
+  // Receives the FFN's input x [B * L, D] of each layer, for analyses.
+  std::function<void(int layer, const at::Tensor& x)> on_ffn_input = nullptr;
 };
 
 // Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.

@@ -26,6 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsRunItem(const std::string& id) { return absl::StartsWith(id, "run-"); }
+bool IsPreparedItem(const std::string& id) {
+  return absl::StartsWith(id, absl::StrCat(kPreparedDirectory, "/"));
+}
 
 absl::Status IsUsed(const std::string& id, const std::string& user) {
   return absl::FailedPreconditionError(
@@ -114,6 +117,7 @@ absl::StatusOr<HomeDeletion::Reservations> HomeDeletion::Reserve(const std::stri
 
 absl::StatusOr<int64_t> HomeDeletion::Delete(const std::string& id, const Options& options) {
   ASSIGN_OR_RETURN(Reservations reserved, Reserve(id, options));
+  if (IsPreparedItem(id)) return DeletePrepared(id, options, std::move(reserved));
   return IsRunItem(id) ? DeleteRun(id, options, std::move(reserved))
                        : DeleteJob(id, options, std::move(reserved));
 }
@@ -174,6 +178,30 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
   return bytes;
 }
 
+absl::StatusOr<int64_t> HomeDeletion::DeletePrepared(const std::string& id, const Options& options,
+                                                     Reservations reserved) {
+  if (options.dry_run) return BytesOf(reserved);
+  RETURN_IF_ERROR(MoveAside(id));
+  reserved.clear();
+  return Purge(id);
+}
+
+// The name of a renamed directory is the record of its deletion.
+absl::Status HomeDeletion::FinishPrepared(std::map<std::string, int64_t>* freed) const {
+  std::error_code error;
+  std::vector<fs::path> renamed;
+  for (fs::directory_iterator entry(home_ / kPreparedDirectory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == kDeletedSuffix) renamed.push_back(entry->path());
+  }
+  for (const fs::path& directory : renamed) {
+    (*freed)[absl::StrCat(kPreparedDirectory, "/", directory.stem().string())] +=
+        DiskBytes(directory);
+    RETURN_IF_ERROR(RemoveTree(directory));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
   int64_t bytes = 0;
   bool finished = true;
@@ -212,6 +240,7 @@ absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted()
   for (const JobDeletion& deletion : jobs) {
     ASSIGN_OR_RETURN(freed[deletion.id], FinishJob(deletion));
   }
+  RETURN_IF_ERROR(FinishPrepared(&freed));
   return freed;
 }
 

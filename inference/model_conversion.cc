@@ -274,7 +274,7 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
-  ASSIGN_OR_RETURN(const auto source, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto source, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(path.checkpoint / kTokenizerFile));
   v1::ConvertResponse response;
   ConvertedModel converted;

@@ -167,6 +167,10 @@ absl::Status FillAdapters(const fs::path& file, const WeightFiles& weights, Lang
 
 absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request) {
   ASSIGN_OR_RETURN(ModelPath base, FindModel(request.base(), /*strict=*/true));
+  if (base.state.use_average) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "base: got ", request.base(), ", expected the weights of a checkpoint, not their average"));
+  }
   if (!base.state.partial.finetuning().has_lora()) return base;
   return absl::InvalidArgumentError(absl::StrCat("base: ", base.checkpoint.string(),
                                                  " has adapters itself; expected the model "

@@ -288,7 +288,7 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   }
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   if (request.has_active_experts()) {
     RETURN_IF_ERROR(
         CheckActiveExperts(path.state.model, "active_experts", request.active_experts()));

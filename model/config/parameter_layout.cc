@@ -132,6 +132,11 @@ void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
 
 std::string LayerPrefix(int layer) { return "model.layers." + std::to_string(layer) + "."; }
 
+bool IsHiddenMatrix(const ParameterSpec& spec) {
+  return spec.trained && spec.gradient_offset >= 0 && spec.shape.size() >= 2 &&
+         (spec.group == "attention" || spec.group == "ffn");
+}
+
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
   LayoutBuilder layout(resolved);
   const int64_t d = resolved.d_model(), v = resolved.vocab_size();

@@ -40,6 +40,10 @@ struct ParameterSpec {
 // same order. `resolved` comes from ResolveModelConfig.
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved);
 
+// Returns whether a parameter is trained and a matrix of attention or of an FFN, or several [E,
+// rows, columns].
+bool IsHiddenMatrix(const ParameterSpec& spec);
+
 // Returns "model.layers.<layer>.".
 std::string LayerPrefix(int layer);
 

@@ -89,7 +89,7 @@ struct CheckpointMoments {
   Shard range;
   std::span<float> m;
   std::span<float> v;
-  std::span<float> average = {};  // of the weights; empty in runs without an average
+  std::span<float> average = {};  // average of the weights; empty in runs without one
 };
 
 // Return file names inside a checkpoint. Ranks count from 0, names from 1.

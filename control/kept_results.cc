@@ -41,6 +41,30 @@ bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_d
          spec->model().routing().segment_length() == evaluation.first_segment_length();
 }
 
+// Returns whether an evaluation of a run used the number of active experts that the run ends with,
+// or one that the request did not name.
+bool HasUsualExperts(const v1::EvaluateRequest& request, const v1::Evaluation& evaluation) {
+  if (request.active_experts().empty()) return true;
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(evaluation.model()).ReadSpec();
+  return spec.ok() &&
+         spec->model().routing().token().active_experts() == evaluation.active_experts();
+}
+
+// Returns the evaluations of one model, without figures by expert.
+v1::EvaluationResult EvaluationsOf(const v1::EvaluationResult& result, const std::string& model) {
+  v1::EvaluationResult own;
+  own.set_dataset_dir(result.dataset_dir());
+  own.set_confidence(result.confidence());
+  for (const v1::Evaluation& evaluation : result.evaluations()) {
+    if (evaluation.model() != model || evaluation.routing() == v1::PROMPT_ROUTING) continue;
+    v1::Evaluation* const kept = own.add_evaluations();
+    *kept = evaluation;
+    for (v1::DomainEvaluation& domain : *kept->mutable_domains()) domain.clear_routing();
+    kept->mutable_total()->clear_routing();
+  }
+  return own;
+}
+
 bool IsWritable(const fs::path& directory) { return access(directory.c_str(), W_OK) == 0; }
 
 absl::Status WriteJson(const google::protobuf::Message& message, const fs::path& path) {
@@ -96,7 +120,12 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
   for (const v1::Evaluation& evaluation : result.evaluations()) {
     const fs::path run_dir = evaluation.model();
     if (!BelongsToRun(evaluation, result.dataset_dir()) || !IsWritable(run_dir)) continue;
-    RETURN_IF_ERROR(WriteJson(evaluation, RunDirectory(run_dir).evaluation()));
+    if (HasUsualExperts(request, evaluation)) {
+      RETURN_IF_ERROR(WriteJson(evaluation, RunDirectory(run_dir).evaluation()));
+    }
+    const v1::EvaluationResult all = EvaluationsOf(result, evaluation.model());
+    if (request.active_experts_size() < 2 || all.evaluations_size() < 2) continue;
+    RETURN_IF_ERROR(WriteJson(all, run_dir / kActiveExpertsFile));
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,8 @@ namespace braid {
 
 // Writes RUN_DIR/evaluation.json for every run with a standard evaluation in `result`: on all of
 // the run's own data, with segment routing and without the first segment as in training, and with
-// the standard intervals. Directories that cannot be written are skipped.
+// the standard intervals; and RUN_DIR/active_experts.json with those of several numbers of active
+// experts. Directories that cannot be written are skipped.
 absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
                              const v1::EvaluationResult& result);
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/path_roots.h"
+#include "base/status_macros.h"
 #include "runs/model_path.h"
 
 namespace braid {
@@ -11,6 +12,10 @@ namespace braid {
 absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
                                                      const std::string& model) {
   if (model.empty()) return absl::InvalidArgumentError("model: name a run or a directory");
+  if (const WeightsReference reference = SplitReference(model); reference.average) {
+    ASSIGN_OR_RETURN(std::filesystem::path path, ModelDirectory(runs, reference.model));
+    return path += model.substr(reference.model.size());
+  }
   if (const absl::StatusOr<RunRecord> run = runs.Get(model); run.ok()) return run->run_dir;
   const std::filesystem::path path = AbsolutePath(model);
   if (IsModelDirectory(path)) return path;

@@ -12,7 +12,8 @@ namespace braid {
 
 namespace fs = std::filesystem;
 
-std::string ModelVersion(const fs::path& model) {
+std::string ModelVersion(const fs::path& reference) {
+  const fs::path model = SplitReference(reference.string()).model;
   if (IsRunDirectory(model)) {
     const auto names = ListCheckpoints(RunDirectory(model).checkpoints());
     return names.ok() && !names->empty() ? names->front() : "";

@@ -7,9 +7,10 @@
 
 namespace braid {
 
-// Returns the name of the newest checkpoint of a run directory, valid or not, or the modification
-// time of the manifest of a checkpoint directory. Empty when there is none.
-std::string ModelVersion(const std::filesystem::path& model);
+// Takes a reference as FindModel does. Returns the name of the newest checkpoint of a run
+// directory, valid or not, or the modification time of the manifest of a checkpoint directory.
+// Empty when there is none.
+std::string ModelVersion(const std::filesystem::path& reference);
 
 }  // namespace braid
 

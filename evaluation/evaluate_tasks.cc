@@ -100,8 +100,9 @@ absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& reques
                      " is not in a run directory, where answers are stored; name a directory for "
                      "them (--answers)"));
   }
-  const fs::path directory =
-      request.answers_dir().empty() ? *path.run / "tasks" : fs::path(request.answers_dir());
+  const fs::path directory = request.answers_dir().empty()
+                                 ? *path.run / (path.state.use_average ? "tasks-ema" : "tasks")
+                                 : fs::path(request.answers_dir());
   RETURN_IF_ERROR(MakeDirectories(directory));
   return directory;
 }
@@ -293,8 +294,9 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
   ASSIGN_OR_RETURN(const std::optional<Contamination> contamination, ContaminationOf(path.run));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
+  if (path.state.use_average) identity += " average";
   ASSIGN_OR_RETURN(auto routings, Routings(request, path.state.model));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
   result->set_model(request.model());
   result->set_step(path.source.step());

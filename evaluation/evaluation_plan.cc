@@ -75,6 +75,7 @@ class Planner {
     ASSIGN_OR_RETURN(const FileSummary tokenizer, SummarizeFile(path.checkpoint / kTokenizerFile));
     ModelToScore model{.name = name,
                        .checkpoint = path.checkpoint,
+                       .average = path.state.use_average,
                        .source = path.source,
                        .config = path.state.model,
                        .cut = CutFor(tokenizer, path.state.model),

@@ -35,6 +35,7 @@ struct ModelToScore {
   // As given in the request.
   std::string name;
   std::filesystem::path checkpoint;
+  bool average = false;  // the average of the checkpoint's weights is scored
   v1::ModelSource source;
   v1::ModelConfig config;
   // Index into EvaluationPlan::cuts.

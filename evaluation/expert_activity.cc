@@ -275,7 +275,7 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
   RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
   RETURN_IF_ERROR(VerifyDataset(dataset_dir));
   RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(ExpertActivityOptions options,
                    ExpertsToMeasure(*model, request.split(),
                                     {request.layers().begin(), request.layers().end()}));

@@ -43,7 +43,7 @@ class Evaluator {
   }
 
   absl::Status ScoreModel(const ModelToScore& to_score) {
-    ASSIGN_OR_RETURN(const auto model, LoadModel(to_score.checkpoint));
+    ASSIGN_OR_RETURN(const auto model, LoadModel(to_score.checkpoint, to_score.average));
     const TextCut& cut = plan_.cuts[to_score.cut];
     const WindowsScored scored = [this](int64_t windows) {
       event_.set_done(event_.done() + windows);

@@ -152,7 +152,7 @@ absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
   RETURN_IF_ERROR(VerifyDataset(dataset_dir));
   RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(dataset_dir / "tokenizer.model"));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   const RoutingAnalysisOptions options = {
       .layers = layers,
       .max_windows_per_domain = request.max_windows_per_domain(),

@@ -10,7 +10,7 @@ namespace braid {
 absl::StatusOr<LoadedModel> LoadedModel::Load(const std::filesystem::path& path, bool strict) {
   ASSIGN_OR_RETURN(const ModelPath found, FindModel(path, strict));
   LoadedModel loaded{found.source, nullptr, nullptr};
-  ASSIGN_OR_RETURN(loaded.model, LoadModel(found.checkpoint));
+  ASSIGN_OR_RETURN(loaded.model, LoadModel(found.checkpoint, found.state.use_average));
   ASSIGN_OR_RETURN(loaded.tokenizer, Tokenizer::Load(found.checkpoint / "tokenizer.model"));
   RETURN_IF_ERROR(CheckVocabulary(*loaded.tokenizer, loaded.model->config()));
   return loaded;

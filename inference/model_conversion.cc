@@ -197,7 +197,7 @@ absl::StatusOr<bool> IsRecomposed(const ModelPath& model) {
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(const ModelPath& model) {
-  ASSIGN_OR_RETURN(const auto experts, LoadModel(model.checkpoint));
+  ASSIGN_OR_RETURN(const auto experts, LoadModel(model.checkpoint, model.state.use_average));
   ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(model));
   return JoinExperts(*experts, record ? &*record : nullptr);
 }
@@ -228,7 +228,7 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
                                    "its gate was trained for the FFNs that it has; convert the "
                                    "model that it started from"));
-  ASSIGN_OR_RETURN(auto source, LoadModel(path.checkpoint));
+  ASSIGN_OR_RETURN(auto source, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(path.checkpoint / kTokenizerFile));
   v1::ConvertResponse response;
   ConvertedModel converted;

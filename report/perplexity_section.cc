@@ -174,6 +174,33 @@ std::string BitsTable(std::span<const ReportRun> runs, const std::vector<std::st
                       TableOf(runs, lines, 3), "</details>\n");
 }
 
+// Returns a line of the loss against the number of active experts for each run that was evaluated
+// with several; "" without one.
+std::string ActiveExpertsChart(std::span<const ReportRun> runs) {
+  LineChart chart;
+  chart.description = "Held-out loss of each run by number of active experts";
+  chart.x_label = "active experts per token";
+  chart.y_label = "loss, nats per token";
+  HtmlTable table{.header = {"run", "active experts", "loss", "perplexity"}, .rows = {}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    PlotSeries series{.name = RunName(runs, i), .color = static_cast<int>(i), .points = {}};
+    series.css_class = RunClass(i);
+    for (const v1::Evaluation& evaluation : runs[i].by_active_experts.evaluations()) {
+      const double loss = evaluation.total().loss();
+      series.points.push_back({static_cast<double>(evaluation.active_experts()), loss});
+      table.rows.push_back({{RunLabel(runs, i), absl::StrCat(evaluation.active_experts()),
+                             WithInterval(loss, kNan, kNan, 3),
+                             WithInterval(evaluation.total().perplexity(), kNan, kNan, 2)}});
+    }
+    if (series.points.empty()) continue;
+    std::ranges::stable_sort(series.points, {}, &PlotPoint::x);
+    chart.series.push_back(std::move(series));
+  }
+  if (chart.series.empty()) return "";
+  return absl::StrCat("<h3>Loss by number of active experts</h3>\n", RenderForBothWidths(chart),
+                      RenderTable(table));
+}
+
 bool HasIntervals(std::span<const ReportRun> runs) {
   return std::any_of(runs.begin(), runs.end(), [](const ReportRun& run) {
     return run.evaluation && run.evaluation->total().has_perplexity_after_first_segment_interval();
@@ -195,7 +222,7 @@ std::string PerplexitySection(std::span<const ReportRun> runs) {
                        ? " Whiskers and small print: 95\xC2\xA0% bootstrap intervals over windows."
                        : ""),
       RunNotes(runs, &ReportRun::evaluation_note) + ChartOf(runs, domains) +
-          TableOf(runs, lines, 2) + BitsTable(runs, domains),
+          TableOf(runs, lines, 2) + BitsTable(runs, domains) + ActiveExpertsChart(runs),
       "perplexity");
 }
 

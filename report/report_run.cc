@@ -112,6 +112,7 @@ absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run) {
   ASSIGN_OR_RETURN(report.spec, run.ReadSpec());
   ASSIGN_OR_RETURN(report.metrics, run.ReadMetrics(0));
   ASSIGN_OR_RETURN(report.evaluation, ReadEvaluation(run));
+  ASSIGN_OR_RETURN(report.by_active_experts, ReadActiveExperts(run));
   ASSIGN_OR_RETURN(report.sample_text, ReadIfPresent(run.root() / "sample.txt"));
   const std::filesystem::path dataset = report.spec.dataset_dir();
   ASSIGN_OR_RETURN(report.ordering_report_json, ReadIfPresent(dataset / "ordering_report.json"));

@@ -28,6 +28,8 @@ struct ReportRun {
   std::optional<v1::Evaluation> evaluation;
   // Which step was evaluated, and why, when it is not the newest; else empty.
   std::string evaluation_note = {};
+  // Evaluations with several numbers of active experts; empty when there are none.
+  v1::EvaluationResult by_active_experts = {};
   // ordering_report.json of the run's dataset; empty when there is none.
   std::string ordering_report_json;
   // A continuation sampled from the model; empty when there is none.
@@ -43,7 +45,7 @@ struct ReportRun {
   std::vector<std::string> left_out = {};
 };
 
-// Reads the spec and the metrics of the run and, if present, evaluation.json, tasks/result.json,
+// Reads the spec and the metrics of the run and, if present, evaluation.json, active_experts.json, tasks/result.json,
 // events.jsonl, sample.txt, samples/*.txt and the ordering_report.json of the dataset. The title is
 // the name of the run and of its directory. Missing files, and damaged ones other than metrics and
 // evaluation, are listed in `left_out`.

@@ -157,7 +157,8 @@ v1::RunSpec TrainingSettings(const v1::RunSpec& spec) {
   kept.set_num_steps(spec.num_steps());
   kept.set_seed(spec.seed());
   kept.set_init_from(spec.init_from());
-  kept.mutable_batch()->set_global_batch_size(spec.batch().global_batch_size());
+  *kept.mutable_batch() = spec.batch();
+  kept.mutable_batch()->clear_micro_batch_size();
   *kept.mutable_optimizer() = spec.optimizer();
   *kept.mutable_model() = spec.model();
   kept.mutable_model()->clear_preset();

@@ -59,6 +59,8 @@ absl::Status CheckAsked(const v1::RunSpec& asked) {
       {optimizer.ByteSizeLong() > 0, "optimizer (other than decay and final_lr_ratio)"},
       {asked.has_upcycling(), "upcycling"},
       {asked.batch().has_global_batch_size(), "batch.global_batch_size"},
+      {asked.batch().has_first_batch_size(), "batch.first_batch_size"},
+      {asked.batch().has_warmup(), "batch.warmup"},
       {asked.has_num_steps(), "num_steps"},
       {asked.has_length(), "length"},
       {asked.seed() != 0, "seed"},
@@ -160,6 +162,12 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
     branch.mutable_growth()->set_until(source.growth().until() *
                                        static_cast<double>(source.num_steps()) /
                                        static_cast<double>(num_steps));
+  }
+  if (source.batch().has_warmup()) {
+    // The batch grows in multiples of the ranks, and the data order follows from it.
+    branch.set_world_size(source.world_size());
+    branch.mutable_batch()->mutable_warmup()->set_steps(
+        StepsOf(source.batch().warmup(), source.num_steps()));
   }
   branch.clear_share_phases();
   for (const v1::SharePhase& phase : source.share_phases()) {

@@ -14,6 +14,7 @@
 #include "formats/manifest.h"
 #include "formats/safetensors.h"
 #include "google/protobuf/text_format.h"
+#include "model/config/finetuning_config.h"
 #include "nlohmann/json.hpp"
 #include "proto/config_text.h"
 
@@ -144,6 +145,66 @@ absl::Status ReadHistories(const nlohmann::json& json, const fs::path& path,
                                           state->spikes.log_norms.size(), " log_norms"));
 }
 
+// Fills the tensors from the files of the weights.
+absl::Status ReadStored(const fs::path& checkpoint, const CheckpointState& state,
+                        std::span<const CheckpointTensor> tensors) {
+  std::map<std::string, const CheckpointTensor*> missing;
+  for (const CheckpointTensor& tensor : tensors) missing[tensor.name] = &tensor;
+  for (int r = 0; r < state.world_size; ++r) {
+    const fs::path path = checkpoint / ModelFileName(r, state.world_size);
+    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+    for (const TensorInfo& info : file.tensors()) {
+      const auto found = missing.find(info.name);
+      if (found == missing.end()) continue;
+      RETURN_IF_ERROR(FillTensor(path, file, *found->second));
+      missing.erase(found);
+    }
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(checkpoint.string(), " lacks tensor ",
+                                          missing.begin()->first,
+                                          ", which its model.textproto requires"));
+}
+
+// Where the average of each trained tensor lies among all elements that are trained.
+struct AveragePlaces {
+  std::map<std::string, size_t> begins;
+  size_t size = 0;
+  std::string layout;  // LayoutFingerprint of the trained tensors
+};
+
+AveragePlaces PlacesOf(const CheckpointState& state) {
+  AveragePlaces places;
+  std::vector<CheckpointTensor> trained;
+  for (const ParameterSpec& spec : FinetunedLayout(state.model, state.partial.finetuning())) {
+    if (spec.gradient_offset < 0) continue;
+    places.begins[spec.name] = static_cast<size_t>(spec.gradient_offset);
+    places.size += static_cast<size_t>(spec.size);
+    trained.push_back({spec.name, spec.shape, {}});
+  }
+  places.layout = LayoutFingerprint(trained);
+  return places;
+}
+
+// Fills the tensors from the ranges of the average that the files of the moments hold.
+absl::Status ReadAverage(const fs::path& checkpoint, const CheckpointState& state,
+                         const AveragePlaces& places, std::span<const CheckpointTensor> tensors) {
+  for (int r = 0; r < state.world_size; ++r) {
+    const Shard held = ShardOf(places.size, r, state.world_size);
+    const fs::path path = checkpoint / OptimizerFileName(r, state.world_size);
+    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+    RETURN_IF_ERROR(CheckMetadata(path, file, MomentsMetadata(held, places.layout)));
+    for (const CheckpointTensor& tensor : tensors) {
+      const size_t begin = places.begins.at(tensor.name);
+      const Shard part = Overlap(held, {begin, begin + tensor.value.size()});
+      if (part.size() == 0) continue;
+      RETURN_IF_ERROR(
+          FillPart(path, file, kAverage, held, part, tensor.value.subspan(part.begin - begin)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string StateText(const CheckpointState& state) {
@@ -153,6 +214,7 @@ std::string StateText(const CheckpointState& state) {
                          {"world_size", state.world_size},
                          {"dataset_key", state.dataset_key}};
   if (!state.source_dtype.empty()) json["source_dtype"] = state.source_dtype;
+  if (state.has_average) json["has_average"] = true;
   if (state.gate_penalty > 0) json["gate_penalty"] = state.gate_penalty;
   if (state.validation.best_step > 0) {
     json["validation"] = {{"best_loss", state.validation.best_loss},
@@ -238,6 +300,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   state.dataset_key = json["dataset_key"];
   RETURN_IF_ERROR(ReadHistories(json, path, &state));
   if (is("source_dtype", &J::is_string)) state.source_dtype = json["source_dtype"];
+  if (is("has_average", &J::is_boolean)) state.has_average = json["has_average"];
   RETURN_IF_ERROR(ReadConfig(checkpoint / kConfigFile, &state.model));
   if (partial) RETURN_IF_ERROR(ReadConfig(checkpoint / kFinetuningFile, &state.partial));
   return state;
@@ -245,22 +308,14 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
 
 absl::Status ReadWeights(const fs::path& checkpoint, const CheckpointState& state,
                          std::span<const CheckpointTensor> tensors) {
-  std::map<std::string, const CheckpointTensor*> missing;
-  for (const CheckpointTensor& tensor : tensors) missing[tensor.name] = &tensor;
-  for (int r = 0; r < state.world_size; ++r) {
-    const fs::path path = checkpoint / ModelFileName(r, state.world_size);
-    ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-    for (const TensorInfo& info : file.tensors()) {
-      const auto found = missing.find(info.name);
-      if (found == missing.end()) continue;
-      RETURN_IF_ERROR(FillTensor(path, file, *found->second));
-      missing.erase(found);
-    }
+  if (!state.use_average) return ReadStored(checkpoint, state, tensors);
+  std::vector<CheckpointTensor> others, averaged;
+  const AveragePlaces places = PlacesOf(state);
+  for (const CheckpointTensor& tensor : tensors) {
+    (places.begins.contains(tensor.name) ? averaged : others).push_back(tensor);
   }
-  if (missing.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(checkpoint.string(), " lacks tensor ",
-                                          missing.begin()->first,
-                                          ", which its model.textproto requires"));
+  RETURN_IF_ERROR(ReadStored(checkpoint, state, others));
+  return ReadAverage(checkpoint, state, places, averaged);
 }
 
 // Moments are stored as W ranges of one flat array and read as the range of this rank, so the
@@ -281,6 +336,8 @@ absl::Status ReadMoments(const fs::path& checkpoint, const CheckpointState& stat
     const size_t at = part.begin - wanted.range.begin;
     RETURN_IF_ERROR(FillPart(path, file, "m", held, part, wanted.m.subspan(at)));
     RETURN_IF_ERROR(FillPart(path, file, "v", held, part, wanted.v.subspan(at)));
+    if (wanted.average.empty() || !state.has_average) continue;
+    RETURN_IF_ERROR(FillPart(path, file, kAverage, held, part, wanted.average.subspan(at)));
   }
   return absl::OkStatus();
 }

@@ -5,7 +5,7 @@
 //   CHECKPOINTS/step-00000480/
 //     model-00001-of-00004.safetensors       weights, whole tensors
 //     model.safetensors.index.json           which tensor is in which of them
-//     optimizer-00001-of-00004.safetensors   moments of a range of all elements
+//     optimizer-00001-of-00004.safetensors   moments of a range of all elements, and their average
 //     state.json                             CheckpointState
 //     model.textproto                        the ModelConfig of the weights
 //     finetuning.textproto                   PartialCheckpoint, where not all weights are trained
@@ -66,6 +66,9 @@ struct CheckpointState {
   std::string source_dtype = {};
   // Absent in checkpoints that hold all weights.
   v1::PartialCheckpoint partial = {};
+  bool has_average = false;  // holds the average of the trained weights (optimizer.ema_decay)
+  // Set by readers, and not stored: ReadWeights gives the average of the weights instead.
+  bool use_average = false;
 };
 
 // Return the contents of state.json, and of model.textproto and finetuning.textproto.
@@ -86,11 +89,14 @@ struct CheckpointMoments {
   Shard range;
   std::span<float> m;
   std::span<float> v;
+  std::span<float> average = {};  // average of the weights; empty in runs without one
 };
 
 // Return file names inside a checkpoint. Ranks count from 0, names from 1.
 std::string ModelFileName(int rank, int world_size);
 std::string OptimizerFileName(int rank, int world_size);
+// Name of the average in the files of the moments.
+inline constexpr char kAverage[] = "average";
 inline constexpr char kIndexFile[] = "model.safetensors.index.json";
 inline constexpr char kStateFile[] = "state.json";
 inline constexpr char kConfigFile[] = "model.textproto";
@@ -117,11 +123,13 @@ absl::Status VerifyCheckpoint(const std::filesystem::path& checkpoint, int rank 
 // names the bad file.
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::filesystem::path& checkpoint);
 
-// Fills the tensors. DataLoss when one is missing or has another shape.
+// Fills the tensors; with state.use_average, those that are trained with their average. DataLoss
+// when one is missing or has another shape.
 absl::Status ReadWeights(const std::filesystem::path& checkpoint, const CheckpointState& state,
                          std::span<const CheckpointTensor> tensors);
 
-// Fills `wanted` from the files that hold its range. `tensors` are all weights of the model.
+// Fills `wanted` from the files that hold its range; the average only of a checkpoint that has one.
+// `tensors` are all weights of the model.
 // DataLoss when the files were written for other tensors.
 absl::Status ReadMoments(const std::filesystem::path& checkpoint, const CheckpointState& state,
                          std::span<const CheckpointTensor> tensors,

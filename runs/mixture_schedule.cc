@@ -54,8 +54,8 @@ ShareSplitter::Place ShareSplitter::At(int64_t slot) const {
 
 MixtureSchedule::MixtureSchedule(const std::vector<Source>& sources,
                                  const std::vector<Phase>& phases, uint64_t seed,
-                                 int64_t global_batch_size)
-    : global_batch_size_(global_batch_size) {
+                                 const BatchSchedule& batch)
+    : batch_(batch) {
   BRAID_CHECK(!sources.empty() && !phases.empty() && phases[0].begin_step == 0);
   for (const Source& source : sources)
     orders_.emplace_back(source.key, seed, source.num_instances, 1);
@@ -79,7 +79,7 @@ const MixtureSchedule::PhaseState& MixtureSchedule::PhaseOf(int64_t step) const 
 MixtureSchedule::Item MixtureSchedule::At(int64_t step, int64_t slot) const {
   const PhaseState& phase = PhaseOf(step);
   const ShareSplitter::Place place =
-      phase.splitter.At((step - phase.begin_step) * global_batch_size_ + slot);
+      phase.splitter.At(batch_.Before(step) - batch_.Before(phase.begin_step) + slot);
   const int64_t number = phase.counts[place.dataset] + place.number;
   return {place.dataset, orders_[place.dataset].Instance(number, 0)};
 }
@@ -87,7 +87,7 @@ MixtureSchedule::Item MixtureSchedule::At(int64_t step, int64_t slot) const {
 std::vector<MixtureSchedule::Item> MixtureSchedule::Items(int64_t step, int rank,
                                                           int world_size) const {
   std::vector<Item> items;
-  const SlotRange slots = RankSlots(global_batch_size_, rank, world_size);
+  const SlotRange slots = RankSlots(batch_.At(step), rank, world_size);
   for (int64_t slot = slots.begin; slot < slots.end; ++slot) items.push_back(At(step, slot));
   return items;
 }
@@ -113,7 +113,7 @@ std::vector<int64_t> MixtureSchedule::CountsBefore(int64_t step) const {
   // A step at which a phase begins is the end of the phase before it.
   const PhaseState& phase = PhaseOf(step);
   std::vector<int64_t> counts =
-      phase.splitter.CountsBefore((step - phase.begin_step) * global_batch_size_);
+      phase.splitter.CountsBefore(batch_.Before(step) - batch_.Before(phase.begin_step));
   for (size_t d = 0; d < counts.size(); ++d) counts[d] += phase.counts[d];
   return counts;
 }

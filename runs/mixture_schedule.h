@@ -1,6 +1,6 @@
 // The order in which a run reads the instances of several datasets: a pure function of (dataset
 // keys, shares, seed, step), the same for every world size. Any position is found in O(datasets)
-// time, so a checkpoint stores only the step.
+// time, so a checkpoint stores only the step. The batch may grow.
 #ifndef BRAID_RUNS_MIXTURE_SCHEDULE_H_
 #define BRAID_RUNS_MIXTURE_SCHEDULE_H_
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runs/batch_schedule.h"
 #include "runs/instance_schedule.h"
 
 namespace braid {
@@ -58,7 +59,7 @@ class MixtureSchedule {
 
   // Requires at least one source, positive sizes, and phases that begin at step 0 and ascend.
   MixtureSchedule(const std::vector<Source>& sources, const std::vector<Phase>& phases,
-                  uint64_t seed, int64_t global_batch_size);
+                  uint64_t seed, const BatchSchedule& batch);
 
   // Returns what 0-based step `step` reads in slot `slot`. Each dataset is read through one
   // permutation of all its instances per epoch, as InstanceSchedule does for one dataset.
@@ -82,7 +83,7 @@ class MixtureSchedule {
   };
   const PhaseState& PhaseOf(int64_t step) const;
 
-  int64_t global_batch_size_;
+  BatchSchedule batch_;
   std::vector<InstanceSchedule> orders_;  // one per dataset, in batches of one instance
   std::vector<PhaseState> phases_;
 };

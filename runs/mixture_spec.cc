@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/field_digest.h"
 #include "base/status_macros.h"
+#include "runs/batch_spec.h"
 #include "runs/checkpoint.h"
 
 namespace braid {
@@ -139,8 +140,7 @@ absl::Status ConvertAmounts(const StepSize& size, std::span<const DatasetInfo> i
     return absl::InvalidArgumentError(
         "datasets: got 0 tokens of every dataset, expected more of at least one");
   }
-  const double steps = std::ceil(total / static_cast<double>(size.global_batch_size));
-  spec->set_num_steps(static_cast<int64_t>(std::min(steps, 1e15)));
+  spec->set_num_steps(StepsToRead(*spec, total));
   for (int d = 0; d < spec->datasets_size(); ++d) {
     v1::MixtureDataset* const entry = spec->mutable_datasets(d);
     entry->clear_tokens();
@@ -226,12 +226,14 @@ absl::Status FillMixture(const StepSize& size, std::span<const DatasetInfo> info
 absl::Status FillSharePhases(const StepSize& size, std::span<const DatasetInfo> infos,
                              v1::RunSpec* spec) {
   if (spec->datasets().empty()) return absl::OkStatus();
+  StepSize from_start = size;
+  from_start.growth = BatchScheduleOf(*spec);
   int64_t before = 0;
   for (int p = 0; p < spec->share_phases_size(); ++p) {
     v1::SharePhase* const phase = spec->mutable_share_phases(p);
     const std::string field = absl::StrCat("share_phases[", p, "]");
     ASSIGN_OR_RETURN(*phase->mutable_after(),
-                     ResolveLength(field + ".after", phase->after(), size));
+                     ResolveLength(field + ".after", phase->after(), from_start));
     const int64_t after = StepsOf(phase->after(), spec->num_steps());
     if (after <= before || after >= spec->num_steps()) {
       return absl::InvalidArgumentError(
@@ -259,7 +261,7 @@ MixtureSchedule ScheduleOfMixture(const v1::RunSpec& resolved, std::span<const D
     phases.push_back({.begin_step = StepsOf(phase.after(), resolved.num_steps()),
                       .shares = {phase.shares().begin(), phase.shares().end()}});
   }
-  return {sources, phases, resolved.seed(), resolved.batch().global_batch_size()};
+  return {sources, phases, resolved.seed(), BatchScheduleOf(resolved)};
 }
 
 std::string DataKey(const v1::RunSpec& resolved, std::span<const DatasetInfo> infos) {

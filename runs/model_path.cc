@@ -1,5 +1,6 @@
 #include "runs/model_path.h"
 
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kAverageSuffix[] = "@ema";
 
 bool IsFile(const fs::path& path) {
   std::error_code error;
@@ -70,9 +73,24 @@ absl::StatusOr<ModelPath> FindAnyAge(const fs::path& path) {
 
 }  // namespace
 
+WeightsReference SplitReference(const std::string& reference) {
+  if (!reference.ends_with(kAverageSuffix)) return {.model = reference};
+  const size_t length = reference.size() - std::string_view(kAverageSuffix).size();
+  return {.model = reference.substr(0, length), .average = true};
+}
+
 absl::StatusOr<ModelPath> FindModel(const fs::path& path, bool strict) {
-  ASSIGN_OR_RETURN(ModelPath found, FindAnyAge(path));
+  const WeightsReference reference = SplitReference(path.string());
+  ASSIGN_OR_RETURN(ModelPath found, FindAnyAge(reference.model));
   if (strict) RETURN_IF_ERROR(CheckNewest(found.source));
+  if (!reference.average) return found;
+  if (!found.state.has_average) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path.string(), ": ", found.checkpoint.string(), " has no average of the weights; name ",
+        reference.model, ", or train with optimizer.ema_decay above 0"));
+  }
+  found.state.use_average = true;
+  found.source.set_checkpoint(absl::StrCat(found.source.checkpoint(), kAverageSuffix));
   return found;
 }
 

@@ -18,14 +18,23 @@ struct ModelPath {
   std::filesystem::path checkpoint;
   // The run directory that contains the checkpoint, if there is one.
   std::optional<std::filesystem::path> run;
+  // use_average is set where the reference names the average of the weights.
   CheckpointState state;
   // Describes the checkpoint in results, with the reason when it is not the newest of its run.
   v1::ModelSource source;
 };
 
+// A reference to a model with "@ema" at its end names the average of its weights.
+struct WeightsReference {
+  std::string model;  // without "@ema"
+  bool average = false;
+};
+WeightsReference SplitReference(const std::string& reference);
+
 // Finds the model at `path`: a checkpoint directory, or a run directory, whose newest good
-// checkpoint is used.
+// checkpoint is used; followed by "@ema" for the average of its weights, as is source.checkpoint.
 //
+// FailedPrecondition when the checkpoint has no average.
 // FailedPrecondition when `strict` and a newer checkpoint of the run is damaged (CheckNewest).
 // NotFound, with what is expected there, when it is neither or holds no checkpoint yet; DataLoss
 // when all checkpoints are damaged.
@@ -42,7 +51,8 @@ std::string FallbackNote(const v1::ModelSource& source);
 // Returns whether `path` is a run directory.
 bool IsRunDirectory(const std::filesystem::path& path);
 
-// Returns whether `path` looks like a model of FindModel, without reading its files.
+// Returns whether `path` (without "@ema") looks like a model of FindModel, without reading its
+// files.
 bool IsModelDirectory(const std::filesystem::path& path);
 
 }  // namespace braid

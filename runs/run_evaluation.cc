@@ -38,4 +38,12 @@ absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const RunDirectory&
   return evaluation;
 }
 
+absl::StatusOr<v1::EvaluationResult> ReadActiveExperts(const RunDirectory& run) {
+  const std::filesystem::path path = run.root() / kActiveExpertsFile;
+  v1::EvaluationResult result;
+  ASSIGN_OR_RETURN(const std::string text, ReadIfPresent(path));
+  if (!text.empty()) RETURN_IF_ERROR(ParseKeptResult(text, path, &result));
+  return result;
+}
+
 }  // namespace braid

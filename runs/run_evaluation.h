@@ -24,6 +24,13 @@ absl::Status ParseKeptResult(const std::string& text, const std::filesystem::pat
 // damaged file.
 absl::StatusOr<std::optional<v1::Evaluation>> ReadEvaluation(const RunDirectory& run);
 
+// File of a run with its evaluations by number of active experts: an EvaluationResult.
+inline constexpr char kActiveExpertsFile[] = "active_experts.json";
+
+// Returns the content of kActiveExpertsFile, without evaluations when it is missing. DataLoss names
+// a damaged file.
+absl::StatusOr<v1::EvaluationResult> ReadActiveExperts(const RunDirectory& run);
+
 }  // namespace braid
 
 #endif  // BRAID_RUNS_RUN_EVALUATION_H_

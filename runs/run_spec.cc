@@ -13,8 +13,10 @@
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
+#include "runs/batch_spec.h"
 #include "runs/launch_config.h"
 #include "runs/mixture_spec.h"
+#include "runs/optimizer_spec.h"
 #include "runs/schedule_spec.h"
 #include "runs/starting_point.h"
 #include "runs/training_length.h"
@@ -47,27 +49,6 @@ std::string NumberText(double number) {
 
 absl::Status Check(bool good, std::string_view field, double got, std::string_view expected) {
   return good ? absl::OkStatus() : BadField(field, NumberText(got), expected);
-}
-
-absl::Status CheckOptimizer(const v1::OptimizerConfig& c) {
-  const auto finite_positive = [](double x) { return std::isfinite(x) && x > 0; };
-  RETURN_IF_ERROR(Check(finite_positive(c.learning_rate()), "optimizer.learning_rate",
-                        c.learning_rate(), "a positive number"));
-  RETURN_IF_ERROR(Check(c.beta1() > 0 && c.beta1() < 1, "optimizer.beta1", c.beta1(),
-                        "more than 0 and less than 1"));
-  RETURN_IF_ERROR(Check(c.beta2() > 0 && c.beta2() < 1, "optimizer.beta2", c.beta2(),
-                        "more than 0 and less than 1"));
-  RETURN_IF_ERROR(
-      Check(finite_positive(c.epsilon()), "optimizer.epsilon", c.epsilon(), "a positive number"));
-  RETURN_IF_ERROR(Check(std::isfinite(c.weight_decay()) && c.weight_decay() < 1,
-                        "optimizer.weight_decay", c.weight_decay(), "less than 1 (0 for none)"));
-  RETURN_IF_ERROR(Check(std::isfinite(c.clip_norm()), "optimizer.clip_norm", c.clip_norm(),
-                        "a number (0 for none)"));
-  RETURN_IF_ERROR(Check(c.warmup_fraction() >= 0 && c.warmup_fraction() < 1,
-                        "optimizer.warmup_fraction", c.warmup_fraction(),
-                        "at least 0 and less than 1"));
-  return Check(c.final_lr_ratio() >= 0 && c.final_lr_ratio() <= 1, "optimizer.final_lr_ratio",
-               c.final_lr_ratio(), "between 0 and 1");
 }
 
 // Returns whether every field of the shape is set, as in a resolved model. Such a model does not
@@ -304,11 +285,13 @@ StepSize StepSizeOf(const DatasetInfo& data, const v1::RunSpec& spec) {
 }
 
 absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
-  const int64_t batch = spec->batch().global_batch_size();
   RETURN_IF_ERROR(FillRunLength(StepSizeOf(data, *spec), spec));
-  if (!spec->has_num_steps()) spec->set_num_steps((data.num_instances + batch - 1) / batch);
+  if (!spec->has_num_steps()) {
+    spec->set_num_steps(StepsToRead(*spec, static_cast<double>(data.num_instances)));
+  }
   RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
                         static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
+  RETURN_IF_ERROR(CheckGrowthFits(*spec));
   v1::CheckpointConfig* checkpoint = spec->mutable_checkpoint();
   FillStatedDefaults(checkpoint);
   if (!checkpoint->has_every_steps()) {
@@ -351,6 +334,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillRanks(&resolved));
   RETURN_IF_ERROR(FillSharing(&resolved));
   RETURN_IF_ERROR(FillBatch(data, resolved.world_size(), resolved.mutable_batch()));
+  RETURN_IF_ERROR(FillBatchGrowth(StepSizeOf(data, resolved), &resolved));
   RETURN_IF_ERROR(FillMixture(StepSizeOf(data, resolved), datasets, &resolved));
   RETURN_IF_ERROR(FillSteps(data, &resolved));
   RETURN_IF_ERROR(FillSharePhases(StepSizeOf(data, resolved), datasets, &resolved));
@@ -361,8 +345,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(CheckExamples(datasets, resolved));
   RETURN_IF_ERROR(CheckBatchDecision(resolved));
   RETURN_IF_ERROR(FillGrowth(&resolved));
-  FillStatedDefaults(resolved.mutable_optimizer());
-  RETURN_IF_ERROR(CheckOptimizer(resolved.optimizer()));
+  RETURN_IF_ERROR(FillOptimizer(&resolved));
   RETURN_IF_ERROR(FillSchedule(StepSizeOf(data, resolved), &resolved));
   RETURN_IF_ERROR(FillSupervision(resolved.mutable_supervision()));
   SetNegativesToZero(&resolved);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runs/batch_spec.h"
 
 namespace braid {
 namespace {
@@ -36,7 +37,9 @@ absl::Status FillRunLength(const StepSize& size, v1::RunSpec* spec) {
     return absl::InvalidArgumentError(absl::StrCat("length: got the share ", length.fraction(),
                                                    ", expected steps, tokens or epochs"));
   }
-  spec->set_num_steps(length.steps());
+  const bool grows = spec->batch().has_warmup() && !spec->length().has_steps();
+  spec->set_num_steps(grows ? StepsToRead(*spec, SequencesOf(spec->length(), size))
+                            : length.steps());
   spec->clear_length();
   return absl::OkStatus();
 }
@@ -50,8 +53,10 @@ absl::Status FillSchedule(const StepSize& size, v1::RunSpec* spec) {
                      ", expected COSINE, WSD, LINEAR, CONSTANT or INVERSE_SQUARE_ROOT"));
   }
   if (optimizer->has_warmup()) {
+    StepSize from_start = size;
+    from_start.growth = BatchScheduleOf(*spec);
     ASSIGN_OR_RETURN(*optimizer->mutable_warmup(),
-                     ResolveLength("optimizer.warmup", optimizer->warmup(), size));
+                     ResolveLength("optimizer.warmup", optimizer->warmup(), from_start));
   }
   if (optimizer->has_decay() && schedule != v1::WSD) {
     return absl::InvalidArgumentError(absl::StrCat(

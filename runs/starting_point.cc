@@ -106,6 +106,12 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
 
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
   ASSIGN_OR_RETURN(ModelPath path, FindModel(init_from, /*strict=*/true));
+  if (path.state.use_average) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("init_from: got ", init_from,
+                     ", expected the weights of a checkpoint: a run "
+                     "does not start from an average; export it and import the export"));
+  }
   return StartingPoint{path.checkpoint, std::move(path.state.model)};
 }
 

@@ -49,6 +49,12 @@ absl::StatusOr<v1::TrainingLength> ResolveLength(const std::string& field,
   const auto batch = static_cast<double>(size.global_batch_size);
   v1::TrainingLength resolved;
   absl::Status set;
+  if (size.growth.growth_steps > 0 && !length.has_steps()) {
+    const auto steps = size.growth.StepsToRead(SequencesOf(length, size) - 1e-6);
+    set = SetSteps(field, static_cast<double>(steps), 1, &resolved);
+    if (!set.ok()) return set;
+    return resolved;
+  }
   if (length.has_steps()) {
     set = SetSteps(field, static_cast<double>(length.steps()), 1, &resolved);
   } else if (length.has_tokens()) {
@@ -60,6 +66,11 @@ absl::StatusOr<v1::TrainingLength> ResolveLength(const std::string& field,
   }
   if (!set.ok()) return set;
   return resolved;
+}
+
+double SequencesOf(const v1::TrainingLength& length, const StepSize& size) {
+  if (length.has_tokens()) return length.tokens() / static_cast<double>(size.sequence_length);
+  return length.epochs() * static_cast<double>(size.num_instances);
 }
 
 int64_t StepsOf(const v1::TrainingLength& resolved, int64_t num_steps) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "runs/batch_schedule.h"
 
 namespace braid {
 
@@ -15,7 +16,12 @@ struct StepSize {
   int64_t global_batch_size = 1;  // sequences per step
   int64_t sequence_length = 1;    // L, tokens per sequence
   int64_t num_instances = 1;      // sequences of one epoch
+  // The steps of a batch that grows, for lengths that begin with the run; growth_steps 0 without.
+  BatchSchedule growth = {};
 };
+
+// Returns the sequences of a length in tokens or epochs.
+double SequencesOf(const v1::TrainingLength& length, const StepSize& size);
 
 // Converts tokens and epochs to steps, rounded up; keeps a share and steps as they are.
 // InvalidArgument, which names `field`, unless exactly one unit is set, to a share of at least 0

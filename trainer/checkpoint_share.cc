@@ -95,6 +95,11 @@ void CheckpointShare::Copy(const CheckpointSource& source) {
   const std::span m = held.m.subspan(at, range_.size()), v = held.v.subspan(at, range_.size());
   m_.assign(m.begin(), m.end());
   v_.assign(v.begin(), v.end());
+  state_.has_average = !held.average.empty();
+  average_.clear();
+  if (!state_.has_average) return;
+  const std::span average = held.average.subspan(at, range_.size());
+  average_.assign(average.begin(), average.end());
 }
 
 void CheckpointShare::CopyWeights(std::span<const CheckpointTensor> tensors) {
@@ -130,8 +135,10 @@ absl::StatusOr<ManifestEntry> CheckpointShare::WriteMoments(const fs::path& stag
   const std::vector<int64_t> shape = {static_cast<int64_t>(range_.size())};
   std::map<std::string, std::string> metadata = MomentsMetadata(range_, layout_);
   metadata["step"] = absl::StrCat(state_.step);
-  return WriteArrays(staging / OptimizerFileName(rank_, world_size_),
-                     {{"m", shape, m_}, {"v", shape, v_}}, std::move(metadata), stop);
+  std::vector<NamedValues> arrays = {{"m", shape, m_}, {"v", shape, v_}};
+  if (state_.has_average) arrays.push_back({kAverage, shape, average_});
+  return WriteArrays(staging / OptimizerFileName(rank_, world_size_), arrays, std::move(metadata),
+                     stop);
 }
 
 absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::Write(

@@ -42,8 +42,8 @@ class CheckpointShare {
  public:
   CheckpointShare(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
 
-  // Copies this rank's part. Uses 4 bytes per element of its weights and 8 per element of its
-  // moments; the memory is reused by the next call.
+  // Copies this rank's part. Uses 4 bytes per element of its weights and 8 (12 with an average) per
+  // element of its moments; the memory is reused by the next call.
   void Copy(const CheckpointSource& source);
 
   // Writes the files of this rank, weights and moments, and returns their manifest entries. Returns
@@ -82,7 +82,7 @@ class CheckpointShare {
   std::vector<Weight> weights_;
   Shard range_;
   std::string layout_;
-  std::vector<float> m_, v_;
+  std::vector<float> m_, v_, average_;
 };
 
 }  // namespace braid

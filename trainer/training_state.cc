@@ -38,7 +38,7 @@ TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, Shard moment
   return state;
 }
 
-// Returns one moment of all trained values of the model, gathered from all ranks.
+// Returns one moment, or the average, of all trained values of the model, gathered from all ranks.
 absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::vector<float>& part,
                                          Communicator& communicator) {
   const size_t size = state.model->trained_values().size();
@@ -59,21 +59,26 @@ std::vector<CheckpointTensor> WeightsOf(LanguageModel& model, bool trained) {
 }
 
 CheckpointMoments MomentsOf(TrainingState& state) {
-  return {.range = state.moments, .m = state.m, .v = state.v};
+  return {.range = state.moments, .m = state.m, .v = state.v, .average = state.average};
 }
 
-// Copies the moments of a dense parameter to those of an expert model, for the range that this rank
-// keeps.
-void CopyMoments(std::span<const float> m, std::span<const float> v, int copies, Extent to,
-                 TrainingState* moe) {
-  const float scale = 1.0f / static_cast<float>(copies);
-  const size_t begin = std::max(to.offset, moe->moments.begin);
-  const size_t end = std::min(to.offset + to.size, moe->moments.end);
+// Copies the values of a dense parameter, times `scale`, to the copies of it in an expert model,
+// for the range that this rank keeps.
+void CopyScaled(std::span<const float> dense, float scale, Extent to, Shard range,
+                std::span<float> kept) {
+  const size_t begin = std::max(to.offset, range.begin);
+  const size_t end = std::min(to.offset + to.size, range.end);
   for (size_t i = begin; i < end; ++i) {
-    const size_t source = (i - to.offset) % m.size();
-    moe->m[i - moe->moments.begin] = m[source] * scale;
-    moe->v[i - moe->moments.begin] = v[source] * scale * scale;
+    kept[i - range.begin] = dense[(i - to.offset) % dense.size()] * scale;
   }
+}
+
+// Begins the average of a run that keeps one with the weights.
+void BeginAverage(const v1::RunSpec& spec, TrainingState* state) {
+  if (!(spec.optimizer().ema_decay() > 0)) return;
+  const auto own =
+      state->model->trained_values().subspan(state->moments.begin, state->moments.size());
+  state->average.assign(own.begin(), own.end());
 }
 
 // The number of active experts of a run that grows it is that of the checkpoint's step.
@@ -135,6 +140,7 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
         PartialOf(spec.finetuning(), spec.init_from(), base.step, BaseTensors(*state.model));
   }
   state.gate_penalty = spec.model().routing().token().l1_start();
+  BeginAverage(spec, &state);
   return state;
 }
 
@@ -149,13 +155,24 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense.model, *model);
   const Shard moments = MomentShard(spec, model->trained_values().size(), communicator.rank());
   TrainingState state = WithZeroMoments(std::move(model), moments);
+  std::vector<float> average;
+  if (!dense.average.empty()) {
+    ASSIGN_OR_RETURN(average, Whole(dense, dense.average, communicator));
+  }
+  BeginAverage(spec, &state);
   for (size_t i = 0; i < origins.size(); ++i) {
     if (origins[i].dense_parameter < 0) continue;
     const Extent source =
         ExtentOf(*dense.model, dense.model->parameters()[origins[i].dense_parameter]);
-    CopyMoments(std::span(m).subspan(source.offset, source.size),
-                std::span(v).subspan(source.offset, source.size), origins[i].copies,
-                ExtentOf(*state.model, state.model->parameters()[i]), &state);
+    const Extent to = ExtentOf(*state.model, state.model->parameters()[i]);
+    const float scale = 1.0f / static_cast<float>(origins[i].copies);
+    const auto copy = [&](const std::vector<float>& from, float factor, std::vector<float>& kept) {
+      if (from.empty()) return;
+      CopyScaled(std::span(from).subspan(source.offset, source.size), factor, to, moments, kept);
+    };
+    copy(m, scale, state.m);
+    copy(v, scale * scale, state.v);
+    copy(average, 1, state.average);
   }
   state.step = dense.step;
   state.num_tokens = dense.num_tokens;
@@ -213,6 +230,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   }
   const std::vector<CheckpointTensor> trained = WeightsOf(*state.model, /*trained=*/true);
   RETURN_IF_ERROR(ReadWeights(checkpoint, record, trained));
+  BeginAverage(spec, &state);
   RETURN_IF_ERROR(ReadMoments(checkpoint, record, trained, MomentsOf(state)));
   state.partial = record.partial;
   state.step = record.step;
@@ -224,9 +242,11 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   return state;
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint) {
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint,
+                                                         bool average) {
   RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
-  ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
+  ASSIGN_OR_RETURN(CheckpointState record, ReadCheckpointState(checkpoint));
+  record.use_average = average;
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, /*seed=*/0));
   RETURN_IF_ERROR(ReadMergedWeights(checkpoint, record, BaseTensors(*model)));
   return model;

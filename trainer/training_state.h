@@ -27,6 +27,8 @@ struct TrainingState {
   // AdamW moments of that range, moments.size() elements each.
   std::vector<float> m;
   std::vector<float> v;
+  // Exponential moving average of the weights in that range; empty without one.
+  std::vector<float> average;
   int64_t step = 0;        // optimizer steps done
   int64_t num_tokens = 0;  // tokens predicted so far
   bool upcycled = false;   // experts are in use
@@ -48,8 +50,9 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank);
 
 // Returns the expert state made by copying the dense model's FFNs into the experts (arXiv
 // 2405.03133, section 3.4). Moments carry over as m/E and v/E^2, because the gradient of an expert
-// is about 1/E of the whole; those of routers start at 0. Collective: the dense moments are
-// gathered once, because the shards of the expert model have other boundaries.
+// is about 1/E of the whole; those of routers start at 0. An average carries over as weights do.
+// Collective: the dense moments are gathered once, because the shards of the expert model have
+// other boundaries.
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
                                             Communicator& communicator);
 
@@ -69,8 +72,9 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
                                            int rank);
 
 // Loads only the model of a checkpoint, for evaluation and generation, with adapters merged into
-// its weights.
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint);
+// its weights; with `average`, the average of the trained weights, which the checkpoint must have.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::path& checkpoint,
+                                                         bool average = false);
 
 }  // namespace braid
 

@@ -1,12 +1,16 @@
 #include "trainer/weight_update.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "model/kernels/phase_times.h"
 #include "trainer/adamw.h"
 #include "trainer/gradient_clip.h"
+#include "trainer/muon.h"
 
 namespace braid {
 namespace {
@@ -18,13 +22,15 @@ AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
           .weight_decay = std::max(config.weight_decay(), 0.0)};
 }
 
-// Returns the parts of the trained parameters that lie in state.moments.
-std::vector<AdamwParameter> OwnParameters(TrainingState& state) {
+// Returns the parts of the trained parameters that lie in state.moments, without those of `others`.
+std::vector<AdamwParameter> OwnParameters(TrainingState& state,
+                                          const std::vector<MuonMatrices>& others) {
   std::vector<AdamwParameter> own;
   const float* const gradients = state.model->gradients().data();
   for (const Parameter& p : state.model->parameters()) {
     if (!p.trained) continue;
     const auto offset = static_cast<size_t>(p.gradient.data() - gradients);
+    if (std::ranges::binary_search(others, offset, {}, &MuonMatrices::offset)) continue;
     const size_t begin = std::max(offset, state.moments.begin);
     const size_t end = std::min(offset + p.value.size(), state.moments.end);
     if (begin < end) {
@@ -39,14 +45,35 @@ std::vector<AdamwParameter> OwnParameters(TrainingState& state) {
   return own;
 }
 
+// Moves the average towards the weights after step t: average += (1 - d) / (1 - d^t) (w - average),
+// the mean of the weights of all steps so far, each weighed d times as much as the next.
+void UpdateAverage(double decay, TrainingState& state) {
+  const auto t = static_cast<double>(state.step + 1);
+  const auto share = static_cast<float>((1 - decay) / (1 - std::pow(decay, t)));
+  const float* const values = state.model->trained_values().data() + state.moments.begin;
+  float* const average = state.average.data();
+  const auto size = static_cast<int64_t>(state.average.size());
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < size; ++i) average[i] += share * (values[i] - average[i]);
+}
+
 }  // namespace
 
 absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_rate,
                            double gradient_norm, TrainingState& state, Communicator& communicator) {
+  const double factor = ClipFactor(gradient_norm, config.clip_norm());
+  std::vector<MuonMatrices> matrices;
+  if (config.algorithm() == v1::MUON) {
+    matrices = MuonMatricesOf(state.model->config(), state.model->finetuning());
+    const MuonSettings settings = {.momentum = config.muon_momentum(),
+                                   .weight_decay = SettingsOf(config).weight_decay};
+    RETURN_IF_ERROR(MuonStep(settings, learning_rate, factor, matrices, state, communicator));
+  }
   {
     const ScopedPhase phase(Phase::kOptimizer);
-    AdamwStep(SettingsOf(config), learning_rate, state.step + 1,
-              ClipFactor(gradient_norm, config.clip_norm()), OwnParameters(state));
+    AdamwStep(SettingsOf(config), learning_rate, state.step + 1, factor,
+              OwnParameters(state, matrices));
+    if (!state.average.empty()) UpdateAverage(config.ema_decay(), state);
   }
   ++state.step;
   if (state.moments.size() == state.model->trained_values().size()) return absl::OkStatus();

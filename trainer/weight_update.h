@@ -1,5 +1,5 @@
-// The second half of a step: clipping, AdamW on this rank's part, and distribution of the new
-// weights.
+// The second half of a step: clipping, AdamW or Muon on this rank's part, and distribution of the
+// new weights.
 #ifndef BRAID_TRAINER_WEIGHT_UPDATE_H_
 #define BRAID_TRAINER_WEIGHT_UPDATE_H_
 

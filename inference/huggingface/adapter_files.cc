@@ -170,6 +170,10 @@ absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request) {
   ASSIGN_OR_RETURN(ModelPath base, FindModel(request.base(), /*strict=*/true));
   RETURN_IF_ERROR(CheckPlainLayers(base.state.model, "base",
                                    "adapter files of other programs hold no gate of layers"));
+  if (base.state.use_average) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "base: got ", request.base(), ", expected the weights of a checkpoint, not their average"));
+  }
   if (!base.state.partial.finetuning().has_lora()) return base;
   return absl::InvalidArgumentError(absl::StrCat("base: ", base.checkpoint.string(),
                                                  " has adapters itself; expected the model "

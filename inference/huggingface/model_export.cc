@@ -275,7 +275,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequ
                                                             const ModelPath& path) {
   ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(path));
   if (recomposed && !request.has_active_experts()) return LoadRecomposed(path);
-  return LoadModel(path.checkpoint);
+  return LoadModel(path.checkpoint, path.state.use_average);
 }
 
 }  // namespace

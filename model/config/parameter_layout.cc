@@ -181,6 +181,11 @@ std::string MixingGatePrefix(const v1::ModelConfig& resolved, int layer) {
          "layer_mixing.gate.";
 }
 
+bool IsHiddenMatrix(const ParameterSpec& spec) {
+  return spec.trained && spec.gradient_offset >= 0 && spec.shape.size() >= 2 &&
+         (spec.group == "attention" || spec.group == "ffn");
+}
+
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
   LayoutBuilder layout(resolved);
   const int64_t d = resolved.d_model(), v = resolved.vocab_size();

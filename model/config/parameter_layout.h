@@ -45,6 +45,10 @@ std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved);
 // gate that all layers share, "model.layers.<layer>.layer_mixing.gate." for its own.
 std::string MixingGatePrefix(const v1::ModelConfig& resolved, int layer);
 
+// Returns whether a parameter is trained and a matrix of attention or of an FFN, or several [E,
+// rows, columns].
+bool IsHiddenMatrix(const ParameterSpec& spec);
+
 // Returns "model.layers.<layer>.".
 std::string LayerPrefix(int layer);
 

@@ -151,6 +151,11 @@ absl::Status CheckValue(std::string value, FieldUse use, const FieldDescriptor& 
                         const PathRoots& roots, const Cancelled& cancelled) {
   // A branch point without a step is refused later, as no run has such a name.
   if (use == FieldUse::kBranchPoint) value.resize(std::min(value.rfind('@'), value.size()));
+  // The average of a model's weights lies in the model's files.
+  constexpr std::string_view kAverage = "@ema";
+  if (use == FieldUse::kModel && value.ends_with(kAverage)) {
+    value.resize(value.size() - kAverage.size());
+  }
   if (value.empty()) return absl::OkStatus();
   const bool names_model = use == FieldUse::kModel || use == FieldUse::kBranchPoint;
   if (names_model && IsRunId(value)) return absl::OkStatus();

@@ -5,7 +5,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include "base/atomic_file.h"
+#include "control/kept_results.h"
 #include "runs/run_directory.h"
+#include "runs/run_evaluation.h"
 #include "tests/control/control_fixture.h"
 
 namespace braid {
@@ -92,6 +94,34 @@ TEST_F(AnalysisServiceTest, NonStandardEvaluationIsNotStored) {
     ASSERT_TRUE(Evaluate(request, &events).ok()) << request.DebugString();
     EXPECT_FALSE(std::filesystem::exists(run_dir_ / "evaluation.json")) << request.DebugString();
   }
+}
+
+// Figures of other numbers of active experts do not replace those of the run.
+TEST_F(AnalysisServiceTest, EvaluationsByActiveExpertsAreStoredTogether) {
+  v1::RunSpec spec = Spec("toy <run>");
+  spec.mutable_model()->mutable_routing()->mutable_token()->set_active_experts(2);
+  ASSERT_TRUE(RunDirectory(run_dir_).WriteSpec(spec).ok());
+  v1::EvaluateRequest request;
+  v1::EvaluationResult result;
+  result.set_dataset_dir(spec.dataset_dir());
+  for (const int active : {1, 2, 4}) {
+    request.add_active_experts(active);
+    v1::Evaluation* const evaluation = result.add_evaluations();
+    evaluation->set_model(run_dir_.string());
+    evaluation->set_first_segment_length(spec.model().routing().segment_length());
+    evaluation->set_active_experts(active);
+    evaluation->mutable_total()->set_loss(3.0 / active);
+  }
+  ASSERT_TRUE(KeepEvaluations(request, result).ok());
+  const RunDirectory run(run_dir_);
+  EXPECT_EQ((*ReadEvaluation(run))->total().loss(), 1.5);
+  EXPECT_EQ(ReadActiveExperts(run)->evaluations_size(), 3);
+  request.clear_active_experts();
+  request.add_active_experts(4);
+  result.mutable_evaluations()->DeleteSubrange(0, 2);
+  ASSERT_TRUE(KeepEvaluations(request, result).ok());
+  EXPECT_EQ((*ReadEvaluation(run))->total().loss(), 1.5);
+  EXPECT_EQ(ReadActiveExperts(run)->evaluations_size(), 3);
 }
 
 // The figures of runs with shorter segments leave out more of each window than their own.

@@ -35,6 +35,7 @@ TEST_F(ModelVersionTest, VersionOfARunIsItsNewestCheckpoint) {
   EXPECT_EQ(ModelVersion(root_), "step-00000100");
   MakeCheckpoint("step-100000000");
   EXPECT_EQ(ModelVersion(root_), "step-100000000");
+  EXPECT_EQ(ModelVersion(root_.string() + "@ema"), "step-100000000");
 }
 
 TEST_F(ModelVersionTest, UnfinishedCheckpointDoesNotCount) {

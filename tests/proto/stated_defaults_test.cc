@@ -33,9 +33,11 @@ std::string TextOf(const std::string& text = "") {
 }
 
 TEST(StatedDefaultsTest, AreNumbersSizesNamesAndTexts) {
-  EXPECT_EQ(TextOf<v1::OptimizerConfig>(),
-            "learning_rate: 0.0002 beta1: 0.9 beta2: 0.95 epsilon: 1e-08 weight_decay: 0.1 "
-            "clip_norm: 1 warmup_fraction: 0.05 final_lr_ratio: 0.1 schedule: COSINE");
+  EXPECT_EQ(
+      TextOf<v1::OptimizerConfig>(),
+      "learning_rate: 0.0002 beta1: 0.9 beta2: 0.95 epsilon: 1e-08 weight_decay: 0.1 "
+      "clip_norm: 1 warmup_fraction: 0.05 final_lr_ratio: 0.1 schedule: COSINE algorithm: ADAMW "
+      "ema_decay: 0");
   EXPECT_EQ(TextOf<v1::SupervisionConfig>(),
             "hang_seconds: 30 hang_steps: 3 max_restarts: 3 backoff_seconds: 1 "
             "slow_rank_ratio: 1.3 slow_rank_steps: 20");
@@ -55,7 +57,8 @@ TEST(StatedDefaultsTest, KeepWhatIsSetEvenToZero) {
   const std::string set =
       "learning_rate: 0 beta1: 1 beta2: 0 epsilon: 0 weight_decay: 0 "
       "clip_norm: -1 warmup_fraction: 0 final_lr_ratio: 0";
-  EXPECT_EQ(TextOf<v1::OptimizerConfig>(set), set + " schedule: COSINE");
+  EXPECT_EQ(TextOf<v1::OptimizerConfig>(set),
+            set + " schedule: COSINE algorithm: ADAMW ema_decay: 0");
   const std::string neighbors = "index: \"Flat\" k: 0 nprobe: 0 recall_sample: 7";
   EXPECT_EQ(TextOf<v1::NeighborConfig>(neighbors), neighbors);
 }

@@ -135,6 +135,20 @@ TEST(ReportPageTest, OneDenseRunHasNoExpertSections) {
                           Not(HasSubstr("<h2>Gain of the experts</h2>"))));
 }
 
+TEST(ReportPageTest, ShowsTheLossByNumberOfActiveExperts) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("Loss by number of active experts")));
+  for (const int active : {4, 1, 2}) {
+    v1::Evaluation* const evaluation = runs[1].by_active_experts.add_evaluations();
+    evaluation->set_active_experts(active);
+    evaluation->mutable_total()->set_loss(2.125 + 1.0 / active);
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("<h3>Loss by number of active experts</h3>"),
+                          HasSubstr("3.125"), HasSubstr("2.375")));
+}
+
 TEST(ReportPageTest, TwelveRunsHaveDistinctColors) {
   std::vector<ReportRun> runs;
   for (int i = 0; i < 12; ++i) {

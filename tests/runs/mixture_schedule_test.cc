@@ -1,5 +1,6 @@
 #include "runs/mixture_schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -16,7 +17,7 @@ using Counts = std::vector<int64_t>;
 std::vector<MixtureSchedule::Source> Sources() { return {{"a", 50}, {"b", 7}, {"c", 1000}}; }
 
 MixtureSchedule Simple(const std::vector<double>& shares, int64_t batch = 4, uint64_t seed = 3) {
-  return {Sources(), {{.begin_step = 0, .shares = shares}}, seed, batch};
+  return {Sources(), {{.begin_step = 0, .shares = shares}}, seed, {.full = batch}};
 }
 
 Counts Walk(const MixtureSchedule& schedule, int64_t steps, int64_t batch) {
@@ -83,7 +84,7 @@ TEST(MixtureScheduleTest, CountsAreThoseOfAWalk) {
                                  {{.begin_step = 0, .shares = {0.5, 0.5, 0}},
                                   {.begin_step = 7, .shares = {0, 0.1, 0.9}},
                                   {.begin_step = 30, .shares = {0.2, 0.3, 0.5}}},
-                                 3, 4);
+                                 3, {.full = 4});
   for (const int64_t step : {0, 1, 6, 7, 8, 29, 30, 31, 100}) {
     EXPECT_EQ(schedule.CountsBefore(step), Walk(schedule, step, 4)) << step;
   }
@@ -118,7 +119,7 @@ TEST(MixtureScheduleTest, LaterPhasesChangeNothingBefore) {
   const MixtureSchedule two(
       Sources(),
       {{.begin_step = 0, .shares = {0.5, 0.25, 0.25}}, {.begin_step = 20, .shares = {0, 0, 1}}}, 3,
-      4);
+      {.full = 4});
   for (int64_t step = 0; step < 20; ++step) {
     for (int64_t slot = 0; slot < 4; ++slot) {
       EXPECT_EQ(one.At(step, slot).instance, two.At(step, slot).instance);
@@ -127,7 +128,7 @@ TEST(MixtureScheduleTest, LaterPhasesChangeNothingBefore) {
 }
 
 TEST(MixtureScheduleTest, OneDatasetIsReadAsWithoutAMixture) {
-  const MixtureSchedule mixture({{"a", 50}}, {{.begin_step = 0, .shares = {1}}}, 3, 4);
+  const MixtureSchedule mixture({{"a", 50}}, {{.begin_step = 0, .shares = {1}}}, 3, {.full = 4});
   const InstanceSchedule plain("a", 3, 50, 4);
   for (int64_t step = 0; step < 100; ++step) {
     for (int64_t slot = 0; slot < 4; ++slot) {
@@ -140,7 +141,7 @@ TEST(MixtureScheduleTest, FindsTheStepsOfAnInstanceAsASearchDoes) {
   const MixtureSchedule schedule(
       Sources(),
       {{.begin_step = 0, .shares = {0.5, 0.5, 0}}, {.begin_step = 9, .shares = {0.1, 0.3, 0.6}}}, 3,
-      4);
+      {.full = 4});
   constexpr int64_t kSteps = 60;
   std::map<std::pair<int32_t, int64_t>, std::set<int64_t>> read;
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -153,6 +154,27 @@ TEST(MixtureScheduleTest, FindsTheStepsOfAnInstanceAsASearchDoes) {
       const auto steps = schedule.StepsOf(dataset, instance, kSteps);
       const auto& expected = read[{dataset, instance}];
       EXPECT_EQ(steps, (std::vector<int64_t>{expected.begin(), expected.end()}));
+    }
+  }
+}
+
+// Batches of 2, 2, 4, 4, 6, 6 and then 8 sequences.
+TEST(MixtureScheduleTest, AGrowingBatchReadsTheSameSequencesInTheSameOrder) {
+  const std::vector<MixtureSchedule::Phase> phases = {{.begin_step = 0, .shares = {0.5, 0.2, 0.3}}};
+  const BatchSchedule batch = {.full = 8, .first = 2, .unit = 2, .growth_steps = 6};
+  const MixtureSchedule growing(Sources(), phases, 3, batch),
+      one(Sources(), phases, 3, {.full = 1});
+  int64_t number = 0;
+  for (int64_t step = 0; step < 40; ++step) {
+    EXPECT_EQ(growing.CountsBefore(step), one.CountsBefore(number));
+    const auto items = growing.Items(step, 0, 1);
+    ASSERT_EQ(std::ssize(items), batch.At(step));
+    for (const auto& item : items) {
+      const MixtureSchedule::Item expected = one.At(number++, 0);
+      ASSERT_EQ(item.dataset, expected.dataset);
+      ASSERT_EQ(item.instance, expected.instance);
+      const auto steps = growing.StepsOf(item.dataset, item.instance, 40);
+      EXPECT_TRUE(std::ranges::binary_search(steps, step));
     }
   }
 }

@@ -95,6 +95,13 @@ TEST_F(RequestPathsTest, EachFieldThatNamesAFileIsChecked) {
   out.set_model("run-000001");
   out.set_output_dir("/etc/new");
   refused(out, "output_dir");
+  v1::GenerateRequest average;
+  for (const std::string& inside : {std::string("run-000001@ema"), in + "@ema"}) {
+    average.set_model(inside);
+    EXPECT_OK(CheckPaths(average, roots_));
+  }
+  average.set_model("/etc@ema");
+  refused(average, "model");
   v1::LaunchRunRequest branch;
   branch.mutable_spec()->set_branch_from("run-000001@10");
   EXPECT_TRUE(CheckPaths(branch, roots_).ok());

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "model/cached_decoder.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/inference_experts.h"
 #include "model/config/initial_weights.h"
 #include "model/config/model_config.h"
 #include "model/gradient_hooks.h"
@@ -161,11 +162,15 @@ class LanguageModel::Impl {
     return absl::OkStatus();
   }
 
-  // A router with random numbers may be undefined outside training.
-  absl::Status CheckInference() const {
-    if (config_.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
-    return CheckActiveExperts(config_, "active_experts",
-                              config_.routing().token().active_experts());
+  // Returns the configuration with `active` experts a token, or as many as outside training when
+  // it is 0.
+  v1::ModelConfig InferenceConfig(int active) const {
+    v1::ModelConfig config = config_;
+    if (config.routing().router() == v1::TOKEN_CHOICE) {
+      config.mutable_routing()->mutable_token()->set_active_experts(
+          active > 0 ? active : InferenceExperts(config));
+    }
+    return config;
   }
 
   void SetActiveExperts(int active) {
@@ -176,8 +181,8 @@ class LanguageModel::Impl {
 
   HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode,
                    std::span<const int32_t> first_visible = {}) const {
-    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode, {},
-                          VisibleTensor(first_visible, batch_size));
+    return RunTransformer(InferenceConfig(0), weights_, tables_, TokenTensor(inputs, batch_size),
+                          mode, {}, VisibleTensor(first_visible, batch_size));
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -235,11 +240,8 @@ class LanguageModel::Impl {
 
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts) const {
     BRAID_CHECK(!finetuning_.has_lora()) << "decoding needs merged adapters";
-    v1::ModelConfig config = config_;
-    if (active_experts > 0) {
-      config.mutable_routing()->mutable_token()->set_active_experts(active_experts);
-    }
-    return std::make_unique<CachedDecoder>(std::move(config), weights_, tables_, mode);
+    return std::make_unique<CachedDecoder>(InferenceConfig(active_experts), weights_, tables_,
+                                           mode);
   }
 
  private:
@@ -348,7 +350,6 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> i
                                                       std::span<const int32_t> first_visible) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
   RETURN_IF_ERROR(impl_->CheckVisible(first_visible, inputs.size(), batch_size));
-  RETURN_IF_ERROR(impl_->CheckInference());
   return WithoutGradients<ForwardResult>([&] {
     return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible);
   });
@@ -357,7 +358,6 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> i
 absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t> inputs,
                                                          int64_t batch_size) {
   RETURN_IF_ERROR(impl_->CheckTokens(inputs, batch_size));
-  RETURN_IF_ERROR(impl_->CheckInference());
   return WithoutGradients<std::vector<float>>([&] { return impl_->Logits(inputs, batch_size); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/path_roots.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
@@ -39,6 +40,15 @@ std::string ModelReference(const std::string& model) {
   if (absl::StartsWith(model, "run-")) return model;
   const std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).string();
+}
+
+absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model) {
+  if (!absl::StartsWith(model, "run-") || std::filesystem::exists(model)) {
+    return AbsolutePath(model);
+  }
+  ASSIGN_OR_RETURN(TrainingClient client, session.Training());
+  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(model));
+  return run.run_dir();
 }
 
 std::string NewRequestId() { return RandomId(32); }

@@ -42,6 +42,10 @@ struct ConfigOptions {
 // working directory.
 std::string ModelReference(const std::string& model);
 
+// Returns the directory of the run with this id, and any other model as an absolute path. NotFound
+// for an unknown id.
+absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model);
+
 // Parses the value of --routing, "prompt" or "segment"; unspecified when `name` is empty.
 absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name);
 

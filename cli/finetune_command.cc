@@ -11,6 +11,8 @@
 #include "cli/finetune_options.h"
 #include "cli/finetune_preview.h"
 #include "cli/run_launch.h"
+#include "proto/stated_defaults.h"
+#include "runs/run_spec.h"
 
 namespace braid {
 namespace {
@@ -19,11 +21,19 @@ namespace {
 absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& spec,
                                                    const FinetuneData& data) {
   v1::DescribeModelRequest request;
-  *request.mutable_model() = data.start.model;
-  request.mutable_model()->set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
+  v1::ModelConfig asked = spec.model();
+  asked.set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
+  ASSIGN_OR_RETURN(*request.mutable_model(), ShapeFrom(data.start.model, asked));
   v1::ForecastRequest* const forecast = request.mutable_forecast();
+  v1::BatchConfig batch = spec.batch();
+  FillStatedDefaults(&batch);
   forecast->set_world_size(std::max(spec.world_size(), 1));
-  forecast->set_micro_batch_size(spec.batch().micro_batch_size());
+  forecast->set_global_batch_size(batch.global_batch_size());
+  forecast->set_micro_batch_size(batch.has_micro_batch_size()
+                                     ? batch.micro_batch_size()
+                                     : DefaultMicroBatch(batch.global_batch_size(),
+                                                         forecast->world_size(),
+                                                         data.settings.sequence_length));
   *forecast->mutable_finetuning() = spec.finetuning();
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   return client.DescribeModel(request);
@@ -45,16 +55,19 @@ absl::Status DryRun(Session& session, const v1::RunSpec& spec, const FinetuneDat
   return absl::OkStatus();
 }
 
-// Validates once an epoch unless the options say otherwise.
+// Validates on all held-out examples, once an epoch, unless the options say otherwise.
 absl::Status FillValidation(const FinetuneData& data, int64_t num_steps, v1::RunSpec* spec) {
-  if (data.plan.validation.examples.empty() || spec->validation().has_every()) {
-    return absl::OkStatus();
+  if (data.plan.validation.examples.empty()) return absl::OkStatus();
+  v1::ValidationConfig* const validation = spec->mutable_validation();
+  if (!validation->has_windows()) {
+    validation->set_windows(std::ssize(data.plan.validation.sequences));
   }
+  if (validation->has_every()) return absl::OkStatus();
   v1::RunSpec epoch = *spec;
   epoch.clear_num_steps();
   epoch.mutable_length()->set_epochs(1);
   ASSIGN_OR_RETURN(const int64_t epoch_steps, PlannedSteps(epoch, data));
-  spec->mutable_validation()->mutable_every()->set_steps(std::min(epoch_steps, num_steps));
+  validation->mutable_every()->set_steps(std::min(epoch_steps, num_steps));
   return absl::OkStatus();
 }
 
@@ -68,7 +81,7 @@ absl::Status Finetune(Session& session, const FinetuneOptions& options) {
   ASSIGN_OR_RETURN(const std::filesystem::path dataset, StoreFinetuneData(session, options, data));
   spec.set_init_from(ModelReference(options.model));
   spec.set_dataset_dir(dataset.string());
-  if (options.launch.print) return PrintLaunch(session.options, spec, std::cout);
+  if (options.launch.print) return PrintLaunch(session, spec, std::cout);
   return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }
 

@@ -4,13 +4,13 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/file_lock.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
+#include "cli/command.h"
 #include "cli/task_records.h"
 #include "evaluation/tasks/task_spec.h"
 #include "model/config/model_config.h"
@@ -21,15 +21,6 @@
 
 namespace braid {
 namespace {
-
-absl::StatusOr<StartingPoint> FindModelOf(Session& session, const std::string& model) {
-  if (!absl::StartsWith(model, "run-") || std::filesystem::exists(model)) {
-    return FindStartingPoint(AbsolutePath(model));
-  }
-  ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(model));
-  return FindStartingPoint(run.run_dir());
-}
 
 absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
   if (options.task.empty()) {
@@ -97,7 +88,8 @@ std::string NameOf(const FinetuneOptions& options) {
 
 absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOptions& options) {
   FinetuneData data;
-  ASSIGN_OR_RETURN(data.start, FindModelOf(session, options.model));
+  ASSIGN_OR_RETURN(const std::string model, ModelDirectory(session, options.model));
+  ASSIGN_OR_RETURN(data.start, FindStartingPoint(model));
   const std::filesystem::path tokenizer = data.start.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(data.tokenizer_bytes, ReadFile(tokenizer));
   ASSIGN_OR_RETURN(data.tokenizer, Tokenizer::Parse(data.tokenizer_bytes, tokenizer));

@@ -81,16 +81,18 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
       ->check(OneOf({"answers", "last-answer", "everything"}))
       ->capture_default_str()
       ->group(kData);
-  command
-      ->add_option("--validation", options->validation,
-                   "Share of the examples to hold out and validate on; 0 for none")
-      ->check(NumberBetween(0, .9))
-      ->capture_default_str()
-      ->group(kData);
+  CLI::Option* const share =
+      command
+          ->add_option("--validation", options->validation,
+                       "Share of the examples to hold out and validate on; 0 for none")
+          ->check(NumberBetween(0, .9))
+          ->capture_default_str()
+          ->group(kData);
   command
       ->add_option("--validation-data", options->validation_data,
                    "Files of records to validate on instead of a share")
       ->type_name("FILE")
+      ->excludes(share)
       ->group(kData);
   command
       ->add_option("--sequence-length", options->sequence_length,
@@ -149,7 +151,7 @@ void FinetuneOptions::AddTo(CLI::App* command) {
       ->expected(0, 1);
   command
       ->add_option("--train", train,
-                   "Train only the parameters whose names fit, such as 'layers.5.*' "
+                   "Train only the parameters whose names fit, such as 'model.layers.5.*' "
                    "[finetuning.train]")
       ->type_name("PATTERN");
   command->add_option("--epochs", epochs, "Passes over the examples (default: 3)")
@@ -194,7 +196,7 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
     ASSIGN_OR_RETURN(*spec.mutable_validation()->mutable_every(),
                      ParseTrainingLength("--validate-every", validate_every));
   }
-  spec.set_seed(seed);
+  if (seed != 0) spec.set_seed(seed);
   return spec;
 }
 

@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
+#include "cli/command.h"
 #include "client/terminal/terminal_text.h"
 #include "control/launch/launcher.h"
 #include "control/launch/scheduler.h"
@@ -152,12 +153,15 @@ LauncherPrograms ProgramsOf(const ConnectionOptions& options) {
           .remote_agent = options.remote_agent};
 }
 
-absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& spec,
-                         std::ostream& out) {
+absl::Status PrintLaunch(Session& session, v1::RunSpec spec, std::ostream& out) {
+  const ConnectionOptions& options = session.options;
   if (!options.server.empty()) {
     return absl::InvalidArgumentError(
         "--print-launch: got --server, expected a local launch, since a server uses its own "
         "programs; run this command on the server's machine without --server");
+  }
+  if (!spec.init_from().empty()) {
+    ASSIGN_OR_RETURN(*spec.mutable_init_from(), ModelDirectory(session, spec.init_from()));
   }
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(spec));
   ASSIGN_OR_RETURN(const LauncherPrograms programs,

@@ -40,9 +40,9 @@ absl::StatusOr<std::vector<v1::HostSlots>> ParseHostfile(const std::string& text
 LauncherPrograms ProgramsOf(const ConnectionOptions& options);
 
 // Prints the files that launching `spec` on this machine would write and the commands that it would
-// execute, without writing or executing anything. InvalidArgument with --server.
-absl::Status PrintLaunch(const ConnectionOptions& options, const v1::RunSpec& spec,
-                         std::ostream& out);
+// execute, without writing or executing anything. `spec.init_from` may be the id of a run.
+// InvalidArgument with --server.
+absl::Status PrintLaunch(Session& session, v1::RunSpec spec, std::ostream& out);
 
 }  // namespace braid
 

@@ -61,7 +61,7 @@ absl::Status Train(Session& session, const TrainOptions& options) {
         "--print-launch: got --branch, expected a new run, since a branch takes its settings from "
         "another run when it is launched");
   }
-  if (options.launch.print) return PrintLaunch(session.options, spec, std::cout);
+  if (options.launch.print) return PrintLaunch(session, spec, std::cout);
   return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }
 

@@ -38,7 +38,8 @@ bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_d
   if (evaluation.routing() == v1::PROMPT_ROUTING || !IsRunDirectory(model)) return false;
   const absl::StatusOr<v1::RunSpec> spec = RunDirectory(model).ReadSpec();
   return spec.ok() && spec->dataset_dir() == dataset_dir &&
-         spec->model().routing().segment_length() == evaluation.first_segment_length();
+         (evaluation.first_segment_length() == 0 ||
+          spec->model().routing().segment_length() == evaluation.first_segment_length());
 }
 
 // Returns whether an evaluation of a run used the number of active experts that the run ends with,

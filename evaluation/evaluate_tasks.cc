@@ -23,6 +23,7 @@
 #include "evaluation/tasks/task_spec.h"
 #include "formats/contamination.h"
 #include "formats/tokenizer.h"
+#include "model/config/inference_experts.h"
 #include "model/config/model_config.h"
 #include "model/language_model.h"
 #include "runs/model_path.h"
@@ -196,7 +197,7 @@ absl::StatusOr<std::vector<int>> ActiveExperts(const v1::EvaluateTasksRequest& r
     RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active));
     if (std::ranges::find(numbers, active) == numbers.end()) numbers.push_back(active);
   }
-  if (numbers.empty()) numbers.push_back(model.routing().token().active_experts());
+  if (numbers.empty()) numbers.push_back(InferenceExperts(model));
   return numbers;
 }
 

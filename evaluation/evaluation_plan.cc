@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "evaluation/fixed_weights.h"
+#include "evaluation/heldout_answers.h"
 #include "evaluation/heldout_windows.h"
 #include "evaluation/inference_routings.h"
 #include "formats/packed_dataset.h"
@@ -61,8 +62,8 @@ class Planner {
     ASSIGN_OR_RETURN(fixed_weights_, ResolveFixedWeights(request_.fixed_weights(), routings_));
     for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
     RETURN_IF_ERROR(CheckLimit());
-    SetFirstSegments();
     RETURN_IF_ERROR(OpenDataset());
+    SetFirstSegments();
     for (const ModelToScore& model : plan_.models) RETURN_IF_ERROR(CheckDataset(model));
     for (size_t i = 0; i < plan_.cuts.size(); ++i) RETURN_IF_ERROR(CutText(CheckpointOf(i), i));
     RETURN_IF_ERROR(CheckDomains(fixed_weights_, plan_.cuts[0].text));
@@ -140,19 +141,22 @@ class Planner {
                    "windows is not the same text; score all windows, or one model at a time");
   }
 
+  // Answers count wherever they are in their sequence, so no first segment is left out of them, nor
+  // of dense models that would have no other tokens.
   void SetFirstSegments() {
     for (size_t i = 0; i < plan_.cuts.size(); ++i) {
-      int64_t of_experts = 0, of_all = 0;
+      TextCut& cut = plan_.cuts[i];
+      int64_t of_experts = 0, of_dense = 0;
       for (const ModelToScore& model : plan_.models) {
         if (model.cut != i) continue;
-        const int64_t length = model.config.routing().segment_length();
-        of_all = std::max(of_all, length);
-        if (UsesExperts(model.config)) of_experts = std::max(of_experts, length);
+        int64_t& longest = UsesExperts(model.config) ? of_experts : of_dense;
+        longest = std::max<int64_t>(longest, model.config.routing().segment_length());
       }
-      plan_.cuts[i].first_segment_length = request_.first_positions() > 0
-                                               ? request_.first_positions()
-                                           : of_experts > 0 ? of_experts
-                                                            : of_all;
+      if (of_dense >= cut.window_length) of_dense = 0;
+      cut.first_segment_length = request_.first_positions() > 0 ? request_.first_positions()
+                                 : of_experts > 0               ? of_experts
+                                                                : of_dense;
+      if (info_.supervised) cut.first_segment_length = 0;
     }
   }
 
@@ -176,6 +180,7 @@ class Planner {
           model.checkpoint.string(),
           ", so perplexities would be meaningless; score the text instead (paths, --text)"));
     }
+    if (info_.supervised) RETURN_IF_ERROR(CheckFits(model.config, info_, plan_.dataset_dir));
     if (model.config.vocab_size() >= info_.vocab_size) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat(plan_.dataset_dir.string(), " has vocab_size ", info_.vocab_size, ", but ",
@@ -191,9 +196,17 @@ class Planner {
     TextCut& cut = plan_.cuts[index];
     ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(checkpoint / kTokenizerFile));
     const int64_t max_tokens = request_.max_windows_per_domain() * cut.window_length;
+    const TokenBytes bytes = MeasureTokens(*tokenizer);
+    if (info_.supervised) {
+      const bool alone = std::ranges::any_of(plan_.models, [&](const ModelToScore& model) {
+        return model.cut == index && RoutesOnOtherTokens(model.config.routing());
+      });
+      ASSIGN_OR_RETURN(cut.text, HeldoutAnswers(plan_.dataset_dir, info_, bytes,
+                                                request_.max_windows_per_domain(), alone));
+      return absl::OkStatus();
+    }
     if (!plan_.dataset_dir.empty()) {
-      ASSIGN_OR_RETURN(
-          cut.text, HeldoutText(plan_.dataset_dir, info_, MeasureTokens(*tokenizer), max_tokens));
+      ASSIGN_OR_RETURN(cut.text, HeldoutText(plan_.dataset_dir, info_, bytes, max_tokens));
       return absl::OkStatus();
     }
     const std::vector<std::string> paths(request_.paths().begin(), request_.paths().end());

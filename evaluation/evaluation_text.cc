@@ -114,6 +114,7 @@ class TextBuilder {
 }  // namespace
 
 int64_t DomainText::num_windows(int64_t length) const {
+  if (answers.has_value()) return std::ssize(answers->sequences);
   return (static_cast<int64_t>(tokens.size()) + length - 1) / length;
 }
 
@@ -125,6 +126,12 @@ int64_t EvaluationText::num_windows(int64_t length) const {
 
 Batch LoadWindows(const DomainText& domain, int64_t begin, int64_t count, int64_t length,
                   int32_t eos) {
+  if (domain.answers.has_value()) {
+    const std::span sequences = std::span(domain.answers->sequences).subspan(begin, count);
+    Batch batch = MakeBatch(sequences, length, eos);
+    for (int64_t i = 0; i < count; ++i) domain.answers->targets.Apply(begin + i, i, &batch);
+    return batch;
+  }
   std::vector<std::vector<int32_t>> sequences;
   for (int64_t window = begin; window < begin + count; ++window) {
     const auto first = domain.tokens.begin() + window * length;

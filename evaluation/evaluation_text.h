@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,17 +20,28 @@
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "trainer/data_loader.h"
+#include "trainer/supervised_targets.h"
 
 namespace braid {
 
+// The sequences of a supervised dataset, and which of their tokens count.
+struct AnswerWindows {
+  std::vector<std::vector<int32_t>> sequences;
+  SupervisedTargets targets;
+};
+
 struct DomainText {
   std::string name;
+  // The tokens to predict.
   std::vector<int32_t> tokens;
   // Bytes of text per token; 0 for BOS and EOS.
   std::vector<int32_t> bytes;
   // Index of the first token of each document, ascending. Not derived from EOS tokens where the
   // documents are known, because a text may contain the characters of EOS.
   std::vector<int64_t> documents;
+  // Set for answers: these sequences are the windows, and `tokens` are the targets in them
+  // (evaluation/heldout_answers.h).
+  std::optional<AnswerWindows> answers = std::nullopt;
 
   int64_t num_windows(int64_t length) const;
 };
@@ -42,7 +54,7 @@ struct EvaluationText {
 };
 
 // Returns windows [begin, begin + count) of `domain`, which must exist, as inputs and targets
-// [count, length].
+// [count, length]. Requires `length` of at least that of the sequences of answers.
 Batch LoadWindows(const DomainText& domain, int64_t begin, int64_t count, int64_t length,
                   int32_t eos);
 

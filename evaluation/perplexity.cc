@@ -10,6 +10,7 @@
 #include "evaluation/heldout_windows.h"
 #include "evaluation/score_summary.h"
 #include "evaluation/text_score.h"
+#include "model/config/inference_experts.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -52,7 +53,7 @@ class Evaluator {
     ScoreOptions options = {.first_segment_length = cut.first_segment_length};
     TextScore routed;
     std::vector<int> numbers = to_score.active_experts;
-    if (numbers.empty()) numbers = {model->config().routing().token().active_experts()};
+    if (numbers.empty()) numbers = {InferenceExperts(model->config())};
     for (const int active : numbers) {
       if (!to_score.active_experts.empty()) RETURN_IF_ERROR(model->SetActiveExperts(active));
       for (const v1::InferenceRouting routing : to_score.routings) {

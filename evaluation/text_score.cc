@@ -22,7 +22,10 @@ class DomainScorer {
     const int64_t length = config_.sequence_length();
     for (int64_t b = 0; b < batch.batch_size; ++b) {
       score_.windows.emplace_back();
-      for (int64_t t = 0; t < batch.lengths[b]; ++t) AddToken(t, result.token_loss[b * length + t]);
+      for (int64_t t = 0; t < batch.lengths[b]; ++t) {
+        if (batch.targets[b * length + t] < 0) continue;
+        AddToken(t, result.token_loss[b * length + t]);
+      }
     }
     score_.routing.resize(result.routing.size(), RoutingTotals(config_.routing().num_experts()));
     for (size_t i = 0; i < result.routing.size(); ++i) {
@@ -82,7 +85,7 @@ absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& 
     const Batch batch = LoadWindows(text, begin, count, length, eos);
     ASSIGN_OR_RETURN(const ForwardResult result,
                      model.Evaluate(batch.inputs, batch.targets, count, options.mode,
-                                    UsesExperts(model.config())));
+                                    UsesExperts(model.config()), batch.first_visible));
     scorer.Add(batch, result);
     scored(count);
   }

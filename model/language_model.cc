@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "model/cached_decoder.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/inference_experts.h"
 #include "model/config/initial_weights.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
@@ -162,12 +163,18 @@ class LanguageModel::Impl {
     return absl::OkStatus();
   }
 
-  // A router with random numbers, or a choice of layers, may be undefined outside training.
-  absl::Status CheckInference() const {
-    RETURN_IF_ERROR(CheckMixingInference(config_));
-    if (config_.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
-    return CheckActiveExperts(config_, "active_experts",
-                              config_.routing().token().active_experts());
+  // A choice of layers may be undefined outside training.
+  absl::Status CheckInference() const { return CheckMixingInference(config_); }
+
+  // Returns the configuration with `active` experts a token, or as many as outside training when
+  // it is 0.
+  v1::ModelConfig InferenceConfig(int active) const {
+    v1::ModelConfig config = config_;
+    if (config.routing().router() == v1::TOKEN_CHOICE) {
+      config.mutable_routing()->mutable_token()->set_active_experts(
+          active > 0 ? active : InferenceExperts(config));
+    }
+    return config;
   }
 
   void SetActiveExperts(int active) {
@@ -181,8 +188,8 @@ class LanguageModel::Impl {
                    const at::Tensor& counted = {}) const {
     RoutingContext context;
     context.counted = counted;
-    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode,
-                          context, VisibleTensor(first_visible, batch_size));
+    return RunTransformer(InferenceConfig(0), weights_, tables_, TokenTensor(inputs, batch_size),
+                          mode, context, VisibleTensor(first_visible, batch_size));
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -243,11 +250,8 @@ class LanguageModel::Impl {
 
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts) const {
     BRAID_CHECK(!finetuning_.has_lora()) << "decoding needs merged adapters";
-    v1::ModelConfig config = config_;
-    if (active_experts > 0) {
-      config.mutable_routing()->mutable_token()->set_active_experts(active_experts);
-    }
-    return std::make_unique<CachedDecoder>(std::move(config), weights_, tables_, mode);
+    return std::make_unique<CachedDecoder>(InferenceConfig(active_experts), weights_, tables_,
+                                           mode);
   }
 
  private:

@@ -150,8 +150,8 @@ class LanguageModel {
 
   // Returns losses without computing gradients. kSegment routes as in training, except that expert
   // choice routes causally; kPrompt routes each whole sequence on the mean of its first segment
-  // (see MergeMode). `first_visible` as in BatchIdentity. Errors as ForwardBackward, and those of
-  // CheckActiveExperts.
+  // (see MergeMode). A token that chooses uses InferenceExperts experts. `first_visible` as in
+  // BatchIdentity. Errors as ForwardBackward.
   absl::StatusOr<ForwardResult> Evaluate(std::span<const int32_t> inputs,
                                          std::span<const int32_t> targets, int64_t batch_size,
                                          MergeMode mode, bool want_routing,
@@ -162,7 +162,7 @@ class LanguageModel {
 
   // Returns a decoder for one sequence. It reads this model's weights: the model must outlive it,
   // and its weights must not change while the decoder is in use. Tokens use `active_experts`
-  // experts, or as many as in this model when it is 0; Prefill returns the error of
+  // experts, or InferenceExperts of this model when it is 0; Prefill returns the error of
   // CheckActiveExperts. Requires a model without adapters (see MergeAdapters).
   std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts = 0);
 

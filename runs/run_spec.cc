@@ -131,10 +131,9 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
             absl::StrCat("at least one sequence per rank (world_size: ", world_size, ")")));
   RETURN_IF_ERROR(Check(batch->global_batch_size() <= kMaxBatch, "batch.global_batch_size",
                         batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
-  const int64_t share = (batch->global_batch_size() + world_size - 1) / world_size;
-  const int64_t limit = std::max<int64_t>(kMaxMicroBatchTokens / data.sequence_length, 1);
   if (!batch->has_micro_batch_size()) {
-    batch->set_micro_batch_size(static_cast<int32_t>(std::min(share, limit)));
+    batch->set_micro_batch_size(
+        DefaultMicroBatch(batch->global_batch_size(), world_size, data.sequence_length));
   }
   return Check(batch->micro_batch_size() > 0, "batch.micro_batch_size", batch->micro_batch_size(),
                "at least 1");
@@ -370,6 +369,12 @@ absl::Status FillSupervision(v1::SupervisionConfig* config) {
                         config->slow_rank_ratio(), "a number above 1"));
   return Check(config->slow_rank_steps() > 0, "supervision.slow_rank_steps",
                config->slow_rank_steps(), "at least 1");
+}
+
+int32_t DefaultMicroBatch(int64_t global_batch_size, int64_t world_size, int64_t sequence_length) {
+  const int64_t share = (global_batch_size + world_size - 1) / world_size;
+  const int64_t limit = std::max<int64_t>(kMaxMicroBatchTokens / sequence_length, 1);
+  return static_cast<int32_t>(std::min(share, limit));
 }
 
 int64_t DenseSteps(const v1::RunSpec& resolved) {

@@ -25,6 +25,10 @@ absl::Status FillSupervision(v1::SupervisionConfig* config);
 // something now.
 void SetNegativesToZero(v1::RunSpec* spec);
 
+// Returns the default of batch.micro_batch_size: a rank's share of the batch, or as many sequences
+// as have 16,384 tokens if these are fewer.
+int32_t DefaultMicroBatch(int64_t global_batch_size, int64_t world_size, int64_t sequence_length);
+
 // Returns the number of dense warm-up steps of a resolved spec: 0 for a dense model and for one
 // whose experts train from the first step.
 int64_t DenseSteps(const v1::RunSpec& resolved);

@@ -102,6 +102,17 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
       absl::StrJoin(MoeLayers(source), ","), " as in the weights of init_from"));
 }
 
+// The segments of a dense model only divide its figures, so they are kept where they fit.
+void KeepDenseSegments(const v1::ModelConfig& source, v1::ModelConfig* shape) {
+  const int64_t length = shape->sequence_length(), segment = source.routing().segment_length();
+  if (shape->routing().has_segment_length() || shape->routing().num_experts() > 1 ||
+      !shape->preset().empty() || length < 1 || segment < 1) {
+    return;
+  }
+  shape->mutable_routing()->set_segment_length(
+      static_cast<int32_t>(length % segment == 0 ? segment : length));
+}
+
 }  // namespace
 
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
@@ -138,6 +149,8 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
       *routing.mutable_moe_layers() = asked.routing().moe_layers();
     }
     *shape.mutable_routing() = routing;
+  } else {
+    KeepDenseSegments(source, &shape);
   }
   ASSIGN_OR_RETURN(shape, ResolveModelConfig(shape));
   RETURN_IF_ERROR(CheckFits(source, shape));

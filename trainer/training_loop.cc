@@ -70,6 +70,11 @@ ExpertGrowth GrowthOf(const v1::RunSpec& spec) {
           .steps = static_cast<int64_t>(std::ceil(steps - 1e-9))};
 }
 
+// Returns the positions of a step, whose cost does not depend on how many of their targets count.
+int64_t PositionsPerStep(const v1::RunSpec& spec) {
+  return int64_t{spec.batch().global_batch_size()} * spec.model().sequence_length();
+}
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(RunDirectory directory, v1::RunSpec spec, LoopEnvironment environment)
@@ -308,8 +313,10 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   }
   metrics.set_time(environment_.now());
   metrics.set_step_seconds(metrics.time() - begin);
-  metrics.set_tokens_per_second(static_cast<double>(pass.num_tokens) /
-                                std::max(metrics.step_seconds(), 1e-9));
+  const bool supervised = !work.batch.first_visible.empty();
+  metrics.set_tokens_per_second(
+      static_cast<double>(supervised ? PositionsPerStep(spec_) : pass.num_tokens) /
+      std::max(metrics.step_seconds(), 1e-9));
   meter_.Complete(state_.model->config(), &metrics);
   heartbeat_.CompleteStep(state_.step, metrics.step_seconds() - metrics.times().communication());
   return metrics;

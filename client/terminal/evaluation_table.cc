@@ -160,10 +160,22 @@ bool SameWindows(const v1::EvaluationResult& result) {
                               [](const auto& c) { return c.paired_by_document(); });
 }
 
+bool ExcludesFirstSegments(const v1::EvaluationResult& result) {
+  return std::ranges::any_of(result.evaluations(),
+                             [](const auto& e) { return e.first_segment_length() > 0; });
+}
+
 void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
   const v1::Evaluation& first = result.evaluations(0);
-  out << absl::StrFormat("windows of %d tokens; main figures exclude the first %d of each\n",
-                         first.window_length(), first.first_segment_length());
+  out << absl::StrFormat("windows of %d tokens", first.window_length());
+  if (ExcludesFirstSegments(result)) {
+    out << absl::StrFormat("; main figures exclude the first %d of each",
+                           first.first_segment_length());
+    if (first.total().num_tokens_after_first_segment() == 0) {
+      out << ",\nwhich leaves no token: see WITH 1ST SEGMENT";
+    }
+  }
+  out << "\n";
   out << "±: half of the " << Percent(result.confidence())
       << " confidence interval, by bootstrap over windows\n";
   if (result.comparisons().empty()) return;
@@ -173,14 +185,17 @@ void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
 
 void PrintOne(const v1::EvaluationResult& result, int width, std::ostream& out) {
   const v1::Evaluation& evaluation = result.evaluations(0);
-  std::vector<EvaluationRow> rows = {
-      {"DOMAIN", {{"TOKENS"}, {"PERPLEXITY"}, {"BITS/BYTE"}, {"WITH 1ST SEGMENT"}}}};
+  const bool excludes = ExcludesFirstSegments(result);
+  std::vector<EvaluationRow> rows = {{"DOMAIN", {{"TOKENS"}, {"PERPLEXITY"}, {"BITS/BYTE"}}}};
+  if (excludes) rows[0].cells.push_back({"WITH 1ST SEGMENT"});
   const auto add = [&](const v1::DomainEvaluation& domain) {
     rows.push_back({domain.domain(),
                     {{WithThousands(domain.num_tokens_after_first_segment())},
                      CellOf(domain, EvaluationMeasure::kPerplexity),
-                     CellOf(domain, EvaluationMeasure::kBitsPerByte),
-                     CellOf(domain, EvaluationMeasure::kWithFirstSegment)}});
+                     CellOf(domain, EvaluationMeasure::kBitsPerByte)}});
+    if (excludes) {
+      rows.back().cells.push_back(CellOf(domain, EvaluationMeasure::kWithFirstSegment));
+    }
   };
   for (const v1::DomainEvaluation& domain : evaluation.domains()) add(domain);
   add(evaluation.total());
@@ -249,6 +264,7 @@ void PrintSeveral(const v1::EvaluationResult& result, EvaluationMeasure measure,
   for (const auto other : {EvaluationMeasure::kPerplexity, EvaluationMeasure::kBitsPerByte,
                            EvaluationMeasure::kWithFirstSegment}) {
     if (other == measure) continue;
+    if (other == EvaluationMeasure::kWithFirstSegment && !ExcludesFirstSegments(result)) continue;
     EvaluationRow row = DomainRow(result, domains, other);
     row.label = absl::AsciiStrToLower(Title(other));
     row.cells[0].value.clear();

@@ -83,7 +83,7 @@ uint64_t HashOf(const EncodedExample& example) {
 }
 
 // Returns the hashes of the examples to hold out: a share of the different ones, drawn with the
-// seed.
+// seed, but never all of them.
 std::unordered_set<uint64_t> DrawHeldout(std::span<const EncodedExample> examples, double share,
                                          uint64_t seed) {
   std::set<std::pair<uint64_t, uint64_t>> drawn;  // (random number, hash)
@@ -93,6 +93,7 @@ std::unordered_set<uint64_t> DrawHeldout(std::span<const EncodedExample> example
   }
   auto left = static_cast<int64_t>(std::llround(share * static_cast<double>(drawn.size())));
   if (share > 0) left = std::max<int64_t>(left, 1);
+  left = std::min(left, std::ssize(drawn) - 1);
   std::unordered_set<uint64_t> heldout;
   for (auto it = drawn.begin(); it != drawn.end() && left > 0; ++it, --left) {
     heldout.insert(it->second);
@@ -186,8 +187,7 @@ absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked) {
   if (plan.training.examples.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("data: got no example to train on from ", plan.counts.num_records,
-                     " records, expected at least one", lost.empty() ? "" : "; rejected: ", lost,
-                     plan.validation.examples.empty() ? "" : "; lower --validation"));
+                     " records, expected at least one", lost.empty() ? "" : "; rejected: ", lost));
   }
   if (!validation_asked || !plan.validation.examples.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -228,7 +228,7 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
     plan.counts.num_control_texts += CountControlTexts(*set, encoder.markers());
   }
   if (settings.strict) RETURN_IF_ERROR(CheckStrictly(plan, duplicates));
-  RETURN_IF_ERROR(CheckNotEmpty(plan, validation != nullptr || settings.validation_share > 0));
+  RETURN_IF_ERROR(CheckNotEmpty(plan, validation != nullptr));
   Pack(settings, &plan.training);
   Pack(settings, &plan.validation);
   plan.filled =

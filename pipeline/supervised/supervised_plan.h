@@ -56,10 +56,11 @@ struct SupervisedPlan {
 };
 
 // Plans a dataset. Without validation records (`validation` null), a share of the examples is held
-// out: examples with equal tokens are held out together. Encodes with RetrievalThreads() threads;
-// the result does not depend on their number. Errors: INVALID_ARGUMENT when no training example is
-// left, with the counts by reason, or when the validation part would be empty; with `strict`, for
-// the first record that is rejected, cut, or both in training and validation.
+// out, of equal ones all or none, and at least one is left to train on. Encodes with
+// RetrievalThreads() threads; the result does not depend on their number. Errors: INVALID_ARGUMENT
+// when no training example is left, with the counts by reason, or when the validation part would be
+// empty; with `strict`, for the first record that is rejected, cut, or both in training and
+// validation.
 absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
                                               const RecordSet* validation,
                                               const Tokenizer& tokenizer,

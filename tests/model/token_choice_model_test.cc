@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/config/inference_experts.h"
 #include "model/config/model_config.h"
 #include "model/upcycling.h"
 #include "tests/model/random_model.h"
@@ -137,16 +138,23 @@ TEST(TokenChoiceModelTest, GateNoiseChangesTrainingAndNotEvaluation) {
   EXPECT_EQ(first, GradientOf(*noisy, tokens, 2, {.seed = 1, .step = 1}));
 }
 
-TEST(TokenChoiceModelTest, RandomGateIsRefusedOutsideTrainingUnlessAllExpertsAreActive) {
+TEST(TokenChoiceModelTest, RandomGateUsesAllExpertsOutsideTrainingAndRefusesFewer) {
   const auto model = SharpModel(ConfigOf(Token::RANDOM, Token::EQUAL), 2);
   const Tokens tokens = RandomBatch(1);
-  const absl::Status refused = model->Logits(tokens.inputs, 1).status();
-  EXPECT_EQ(refused.message(),
+  EXPECT_EQ(InferenceExperts(model->config()), kExperts);
+  const auto logits = model->Logits(tokens.inputs, 1).value();
+  const auto decoded = model->NewDecoder(MergeMode::kPrompt)->Prefill(tokens.inputs).value();
+  const auto losses =
+      model->Evaluate(tokens.inputs, tokens.targets, 1, MergeMode::kSegment, false)->token_loss;
+  EXPECT_EQ(model->NewDecoder(MergeMode::kPrompt, 2)->Prefill(tokens.inputs).status().message(),
             "active_experts: got 2, expected 4: outside training the gate RANDOM is defined only "
             "for all experts");
-  EXPECT_EQ(model->NewDecoder(MergeMode::kPrompt)->Prefill(tokens.inputs).status(), refused);
   ASSERT_TRUE(model->SetActiveExperts(kExperts).ok());
-  EXPECT_TRUE(model->Logits(tokens.inputs, 1).ok());
+  EXPECT_EQ(model->Logits(tokens.inputs, 1).value(), logits);
+  EXPECT_EQ(model->NewDecoder(MergeMode::kPrompt)->Prefill(tokens.inputs).value(), decoded);
+  EXPECT_EQ(
+      model->Evaluate(tokens.inputs, tokens.targets, 1, MergeMode::kSegment, false)->token_loss,
+      losses);
 }
 
 // Recomputes N sum f P per sequence from the reported scores and choices.

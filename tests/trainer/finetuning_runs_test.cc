@@ -380,6 +380,13 @@ TEST_F(FinetuningRunsTest, ValidationScoresAnswersOfTheHeldOutPart) {
   EXPECT_NEAR(validation.best_loss(), validation.loss(), 1e-12);
 }
 
+TEST_F(FinetuningRunsTest, SpeedCountsAllPositionsAndTokensOnlyTargets) {
+  const RunDirectory run = Trained(TinyAdapterSpec(packed_, base(), 1));
+  const v1::StepMetrics step = run.ReadMetrics(0)->back();
+  EXPECT_NEAR(step.tokens_per_second() * step.step_seconds(), 4 * 32, 1e-6);
+  EXPECT_LT(step.num_tokens(), 4 * 32 / 2);
+}
+
 TEST_F(FinetuningRunsTest, ImpossibleRunsAreRefused) {
   const v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 4);
   v1::RunSpec asked = spec;

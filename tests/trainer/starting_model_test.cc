@@ -9,6 +9,7 @@
 #include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "runs/starting_point.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/training_state.h"
@@ -98,6 +99,24 @@ TEST_F(StartingModelTest, ShapeAndWeightsAreThoseOfTheSource) {
   ASSERT_OK_AND_ASSIGN(const auto model, StartingModel(spec));
   ASSERT_OK_AND_ASSIGN(const auto weights, LoadModel(spec.init_from()));
   EXPECT_TRUE(std::ranges::equal(model->values(), weights->values()));
+}
+
+// The segments of a dense model have no effect on it, so they must not stand in its way.
+TEST_F(StartingModelTest, DenseModelsKeepTheirSegmentsWhereTheyFit) {
+  const RunDirectory source = SourceRun(/*dense=*/true);
+  ASSERT_OK_AND_ASSIGN(const StartingPoint start, FindStartingPoint(source.root().string()));
+  ASSERT_EQ(start.model.routing().segment_length(), 8);
+  for (const auto& [length, segment] : {std::pair(24, 8), {20, 20}, {5, 5}, {300, 300}}) {
+    v1::ModelConfig asked;
+    asked.set_sequence_length(length);
+    ASSERT_OK_AND_ASSIGN(const v1::ModelConfig model, ShapeFrom(start.model, asked));
+    EXPECT_EQ(model.routing().segment_length(), segment) << length;
+  }
+  v1::ModelConfig asked;
+  asked.set_sequence_length(24);
+  asked.mutable_routing()->set_segment_length(6);
+  ASSERT_OK_AND_ASSIGN(const v1::ModelConfig model, ShapeFrom(start.model, asked));
+  EXPECT_EQ(model.routing().segment_length(), 6);
 }
 
 TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {

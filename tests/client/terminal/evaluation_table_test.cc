@@ -100,6 +100,20 @@ TEST(EvaluationTableTest, NamesNoGainWhereWindowsHaveOneSegment) {
   const std::string text = Print(result);
   const std::string row = text.substr(text.find("gain, nats/token"));
   EXPECT_THAT(row.substr(0, row.find('\n')), testing::ContainsRegex("gain, nats/token +-$"));
+  EXPECT_THAT(text, HasSubstr("main figures exclude the first 32 of each,\n"
+                              "which leaves no token: see WITH 1ST SEGMENT\n"));
+}
+
+TEST(EvaluationTableTest, MentionsFirstSegmentsOnlyWhereFiguresExcludeThem) {
+  for (const int models : {1, 2}) {
+    v1::EvaluationResult result = Models(models, {"validation"});
+    for (v1::Evaluation& evaluation : *result.mutable_evaluations()) {
+      evaluation.set_first_segment_length(0);
+    }
+    const std::string text = Print(result);
+    EXPECT_THAT(text, HasSubstr("\nwindows of 128 tokens\n"));
+    EXPECT_THAT(text, Not(testing::AnyOf(HasSubstr("WITH 1ST SEGMENT"), HasSubstr("with 1st"))));
+  }
 }
 
 TEST(EvaluationTableTest, ComparesDenseAndExpertModels) {

@@ -222,13 +222,25 @@ TEST_F(SupervisedDatasetTest, CountsWhatIsRejectedOrCut) {
                "tokens too many");
 }
 
+TEST_F(SupervisedDatasetTest, LeavesAnExampleToTrainOn) {
+  SupervisedSettings settings = Settings();
+  settings.validation_share = .9;
+  RecordSet equal = Records(1);
+  equal.records.resize(5, equal.records[0]);
+  for (const auto& [records, trained, validated] :
+       {std::tuple(Records(1), 1, 0), {Records(2), 1, 1}, {equal, 5, 0}}) {
+    ASSERT_OK_AND_ASSIGN(const SupervisedPlan plan, Plan(records, settings));
+    EXPECT_THAT(plan.training.examples, SizeIs(trained));
+    EXPECT_THAT(plan.validation.examples, SizeIs(validated));
+    EXPECT_OK(VerifyDataset(Write(plan, records, settings)));
+  }
+}
+
 TEST_F(SupervisedDatasetTest, RefusesDataThatLeaveNothing) {
   RecordSet none;
   none.rejected.push_back({"data.jsonl:1", "empty answer", ""});
   EXPECT_FAILS(Plan(none, Settings()).status(), StatusCode::kInvalidArgument,
                "got no example to train on from 1 records", "1 empty answer");
-  EXPECT_FAILS(Plan(Records(1), Settings()).status(), StatusCode::kInvalidArgument,
-               "lower --validation");
   EXPECT_FAILS(Plan(Records(3), Settings(), &none).status(), StatusCode::kInvalidArgument,
                "got no example to validate on");
 }

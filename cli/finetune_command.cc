@@ -11,6 +11,7 @@
 #include "cli/finetune_options.h"
 #include "cli/finetune_preview.h"
 #include "cli/run_launch.h"
+#include "runs/starting_point.h"
 
 namespace braid {
 namespace {
@@ -19,8 +20,9 @@ namespace {
 absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& spec,
                                                    const FinetuneData& data) {
   v1::DescribeModelRequest request;
-  *request.mutable_model() = data.start.model;
-  request.mutable_model()->set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
+  v1::ModelConfig asked = spec.model();
+  asked.set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
+  ASSIGN_OR_RETURN(*request.mutable_model(), ShapeFrom(data.start.model, asked));
   v1::ForecastRequest* const forecast = request.mutable_forecast();
   forecast->set_world_size(std::max(spec.world_size(), 1));
   forecast->set_micro_batch_size(spec.batch().micro_batch_size());

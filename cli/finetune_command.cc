@@ -13,6 +13,7 @@
 #include "cli/run_launch.h"
 #include "proto/stated_defaults.h"
 #include "runs/run_spec.h"
+#include "runs/starting_point.h"
 
 namespace braid {
 namespace {

@@ -20,6 +20,10 @@ constexpr char kEmoeLimits[] =
 
 constexpr int32_t kEmoeExperts = 16;
 
+// Arms that --quick leaves out.
+constexpr char kLearnedGate[] = "learned-gate";
+constexpr char kSecondLayer[] = "second-layer";
+
 // Half of 16 experts of the last layer but one, by clustered keys.
 v1::ExpertSplit EmoeSplit(v1::ExpertSplit::Method method = v1::ExpertSplit::KEYS) {
   v1::ExpertSplit split;
@@ -59,7 +63,7 @@ ArmDefinition LearnedGateArm() {
   v1::ExpertSplit split = EmoeSplit();
   split.set_gate(v1::TokenRouting::LINEAR);
   ArmDefinition arm =
-      SplitArm("learned-gate", "emoe with a linear gate, trained by a balance loss of 0.01", split);
+      SplitArm(kLearnedGate, "emoe with a linear gate, trained by a balance loss of 0.01", split);
   arm.settings.mutable_model()->mutable_routing()->mutable_token()->set_balance_loss(0.01);
   arm.settings.mutable_finetuning()->add_train("*router*");
   return arm;
@@ -95,8 +99,10 @@ std::vector<ArmDefinition> EmoeArms() {
       FullTuning(plain),
       FullTuning(emoe),
       LearnedGateArm(),
-      LayersArm("second-layer", "emoe in the second layer", {1})};
-  arms.back().full_only = true;
+      LayersArm(kSecondLayer, "emoe in the second layer", {1})};
+  for (ArmDefinition& arm : arms) {
+    arm.full_only = arm.name == kLearnedGate || arm.name == kSecondLayer;
+  }
   return arms;
 }
 

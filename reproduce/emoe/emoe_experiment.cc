@@ -50,8 +50,8 @@ ArmDefinition SelectionArm(const std::string& name, const std::string& descripti
 
 // Returns the arm with all parameters trained, at a lower rate.
 ArmDefinition FullTuning(ArmDefinition arm) {
+  arm.description = arm.name + " with all parameters trained instead of adapters";
   arm.name = "full-" + arm.name;
-  arm.description += ", all parameters trained";
   arm.settings.mutable_finetuning()->clear_lora();
   arm.settings.mutable_optimizer()->set_learning_rate(5e-4);
   arm.tuning->scorings = {{}};

@@ -29,8 +29,8 @@ constexpr double kSecondsOfStart = 2;
 // Scoring on one thread.
 constexpr double kScoredTokensPerSecond = 51200;
 constexpr double kMostHeldout = 0.03;
-// Scoring of a fine-tuned model on the examples of its tasks.
-constexpr double kSecondsOfTaskScoring = 8;
+// Scoring of a fine-tuned model on one example of a task.
+constexpr double kSecondsOfTaskExample = 0.1;
 // Least text of a dataset that runs repeat. Documents are chosen by hash, so of less there might be
 // none.
 constexpr double kLeastRepeatedBytes = 65536;
@@ -259,7 +259,10 @@ double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& ru
 double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
   const Experiment& experiment = *plan.experiment;
   if (run.arm.tuning.has_value()) {
-    return kSecondsOfTaskScoring * static_cast<double>(run.arm.tuning->scorings.size());
+    const auto task = std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
+    const size_t num_tasks = task == experiment.tasks.end() ? 1 : 1 + task->further.size();
+    return kSecondsOfTaskExample * static_cast<double>(plan.max_examples) *
+           static_cast<double>(num_tasks * run.arm.tuning->scorings.size());
   }
   return static_cast<double>(experiment.scores(run).size()) *
          static_cast<double>(plan.heldout_windows * experiment.sequence_length) /

@@ -44,18 +44,19 @@ Experiment TunedExperiment() {
       .main_arm = kBaseArm,
       .datasets = {{.name = kRandomData, .order = v1::RANDOM}},
       .arms = {BaseArm()},
-      .quick = {.num_steps = 300, .heldout_windows = 256, .epochs = 2, .max_examples = 400},
+      .quick = {.num_steps = 250, .heldout_windows = 256, .epochs = 2, .max_examples = 100},
       .full = {.num_steps = 2000,
                .heldout_windows = 256,
                .num_seeds = 3,
                .epochs = 5,
-               .max_examples = 1000},
+               .max_examples = 400},
       .scores = BaseScores,
       .claim_settings = {.segment_length = kBaseUnscoredPositions}};
   experiment.settings.mutable_model()->set_sequence_length(256);
   // Training losses leave out this many positions.
-  experiment.settings.mutable_model()->mutable_routing()->set_segment_length(
-      kBaseUnscoredPositions);
+  for (v1::RunSpec* settings : {&experiment.settings, &experiment.tuning_settings}) {
+    settings->mutable_model()->mutable_routing()->set_segment_length(kBaseUnscoredPositions);
+  }
   experiment.settings.mutable_optimizer()->set_learning_rate(3e-3);
   experiment.settings.mutable_batch()->set_global_batch_size(8);
   experiment.tuning_settings.mutable_optimizer()->set_learning_rate(2e-3);

@@ -20,6 +20,10 @@ constexpr char kEmoeLimits[] =
 
 constexpr int32_t kEmoeExperts = 16;
 
+// Arms that --quick leaves out.
+constexpr char kLearnedGate[] = "learned-gate";
+constexpr char kSecondLayer[] = "second-layer";
+
 // Half of 16 experts of the last layer but one, by clustered keys.
 v1::ExpertSplit EmoeSplit(v1::ExpertSplit::Method method = v1::ExpertSplit::KEYS) {
   v1::ExpertSplit split;
@@ -46,8 +50,8 @@ ArmDefinition SelectionArm(const std::string& name, const std::string& descripti
 
 // Returns the arm with all parameters trained, at a lower rate.
 ArmDefinition FullTuning(ArmDefinition arm) {
+  arm.description = arm.name + " with all parameters trained instead of adapters";
   arm.name = "full-" + arm.name;
-  arm.description += ", all parameters trained";
   arm.settings.mutable_finetuning()->clear_lora();
   arm.settings.mutable_optimizer()->set_learning_rate(5e-4);
   arm.tuning->scorings = {{}};
@@ -59,7 +63,7 @@ ArmDefinition LearnedGateArm() {
   v1::ExpertSplit split = EmoeSplit();
   split.set_gate(v1::TokenRouting::LINEAR);
   ArmDefinition arm =
-      SplitArm("learned-gate", "emoe with a linear gate, trained by a balance loss of 0.01", split);
+      SplitArm(kLearnedGate, "emoe with a linear gate, trained by a balance loss of 0.01", split);
   arm.settings.mutable_model()->mutable_routing()->mutable_token()->set_balance_loss(0.01);
   arm.settings.mutable_finetuning()->add_train("*router*");
   return arm;
@@ -95,8 +99,10 @@ std::vector<ArmDefinition> EmoeArms() {
       FullTuning(plain),
       FullTuning(emoe),
       LearnedGateArm(),
-      LayersArm("second-layer", "emoe in the second layer", {1})};
-  arms.back().full_only = true;
+      LayersArm(kSecondLayer, "emoe in the second layer", {1})};
+  for (ArmDefinition& arm : arms) {
+    arm.full_only = arm.name == kLearnedGate || arm.name == kSecondLayer;
+  }
   return arms;
 }
 

@@ -287,6 +287,7 @@ TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
   for (size_t i = 1; i < 7; ++i) {
     const json& run = reproduction["runs"][i];
     ASSERT_FALSE(run["scores"].empty()) << run;
+    EXPECT_GT(run["training_loss"], 0) << run;
     for (const json& score : run["scores"]) EXPECT_TRUE(score["answer_loss"].is_number()) << run;
   }
   const json& claims = reproduction["claims"];

@@ -16,7 +16,7 @@ constexpr char kCoreVariable[] = "OPENBLAS_CORETYPE";
 constexpr char kWaitVariable[] = "OMP_WAIT_POLICY";
 constexpr char kGuardVariable[] = "BRAID_BLAS_CHOSEN";
 
-// The vector units that a core's matrix products use.
+// Returns the vector units that a core's matrix products use.
 VectorUnits UnitsOfCore(std::string_view core) {
   constexpr std::array<std::string_view, 14> kSse = {
       "Katmai", "Coppermine", "Northwood", "Prescott", "Banias",  "Atom",   "Core2",

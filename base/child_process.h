@@ -35,8 +35,8 @@ struct ChildProcessOptions {
 // Not thread-safe.
 class ChildProcess {
  public:
-  // How a process ended. Both are unset if the kernel reaped the process, which happens where
-  // SIGCHLD is ignored.
+  // The end of a process. Both fields are unset if the kernel reaped the process, which happens
+  // where SIGCHLD is ignored.
   struct End {
     std::optional<int> exit_code = std::nullopt;
     std::optional<int> signal = std::nullopt;

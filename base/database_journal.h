@@ -1,5 +1,5 @@
-// How an SQLite database must be opened on the file system that holds it. Write-ahead logs need
-// memory that all processes share, which the file systems of several hosts do not have
+// The choice of the journal of an SQLite database by the file system that holds it. A write-ahead
+// log needs memory that all processes share, which file systems of several hosts do not offer
 // (https://sqlite.org/wal.html); a rollback journal only needs locks.
 #ifndef BRAID_BASE_DATABASE_JOURNAL_H_
 #define BRAID_BASE_DATABASE_JOURNAL_H_
@@ -13,7 +13,8 @@ namespace braid {
 
 struct DatabaseJournal {
   bool write_ahead = true;
-  // The file system and why it has this journal, for people: "nfs may be shared by hosts: ...".
+  // The file system and the reason for this journal, for messages: "nfs may be shared by hosts:
+  // ...".
   std::string reason;
 };
 

@@ -42,7 +42,7 @@ std::string DirectoryInHome(const fs::path& home, const fs::path& path) {
   std::error_code error;
   const fs::path inner = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error || path.empty()) return "";
-  for (const char* const part : {"store", "runs"}) {
+  for (const char* const part : {"store", "runs", "supervised"}) {
     const fs::path outer = fs::weakly_canonical(fs::absolute(home / part, error), error);
     if (error) continue;
     const fs::path relative = inner.lexically_relative(outer);

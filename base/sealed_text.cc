@@ -24,7 +24,8 @@ std::string LastLineOf(std::string_view lines) {
   return absl::StrCat(std::string(kLastLine), Crc32cToHex(Crc32c(lines)), "\n");
 }
 
-// A truncated first line counts, so that a cut file is not taken for one without marks.
+// Returns true also for a truncated first line, so that a cut file is not taken for one without
+// marks.
 bool HasFirstLine(std::string_view text) {
   constexpr std::string_view kBeginning = kFirstLine.substr(0, 18);
   return text.starts_with(kBeginning) || kBeginning.starts_with(text);

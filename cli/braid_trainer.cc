@@ -16,6 +16,7 @@
 #include "cli/arguments.h"
 #include "cli/corpus_documents.h"
 #include "evaluation/evaluate_tasks.h"
+#include "evaluation/expert_activity.h"
 #include "evaluation/perplexity.h"
 #include "evaluation/routing_analysis.h"
 #include "google/protobuf/util/json_util.h"
@@ -108,6 +109,10 @@ int Main(int argc, char** argv) {
   CLI::App* routing = app.add_subcommand("analyze-routing", "Analyze expert routing");
   routing->add_option("REQUEST", path, "File with an AnalyzeRoutingRequest in text format")
       ->required();
+  CLI::App* experts =
+      app.add_subcommand("analyze-experts", "Measure the activity of the units of experts");
+  experts->add_option("REQUEST", path, "File with an AnalyzeExpertsRequest in text format")
+      ->required();
   CLI::App* generate = app.add_subcommand("generate", "Generate text");
   generate->add_option("REQUEST", path, "File with a GenerateRequest in text format")->required();
   int num_threads = 0;
@@ -138,6 +143,7 @@ int Main(int argc, char** argv) {
   if (*convert) return Report(AnswerOnce(path, Convert));
   if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
   if (*routing) return Report(AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting));
+  if (*experts) return Report(AnswerFile<v1::AnalyzeExpertsRequest>(path, AnalyzeExperts));
   if (*evaluate) {
     return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
       return Evaluate(request, ReadCorpusDocuments, emit);

@@ -123,6 +123,7 @@ void AddSubmit(CommandLine& program) {
       "  braid submit notes/ --vocab-size 4096 --sequence-length 512 --split-bytes 600\n"
       "  braid submit unlabeled/ --domain-clusters 8 --wait\n"
       "  braid submit fineweb/*.parquet --where 'language_score > 0.8 and language = \"en\"'\n"
+      "  braid submit web_text_document.bin --tokenizer tokenizer.json\n"
       "  braid submit corpus.jsonl --decontaminate downstream/ --near-duplicates minhash\n"
       "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
       "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"

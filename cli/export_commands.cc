@@ -165,7 +165,8 @@ void AddExport(CommandLine& program) {
 void AddImport(CommandLine& program) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "import", "Import a Hugging Face model (LLaMA, Mistral, Qwen2, Qwen3) as a checkpoint");
+      "import",
+      "Import a Hugging Face model (LLaMA, Mistral, Mixtral, Qwen2, Qwen3) as a checkpoint");
   command->add_option("source", options->source,
                       "Directory with config.json and safetensors files");
   CLI::Option* const base =

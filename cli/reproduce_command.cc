@@ -10,13 +10,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/field_flags.h"
+#include "cli/finetune_data.h"
 #include "cli/launch_options.h"
+#include "cli/task_records.h"
 #include "client/terminal/terminal_text.h"
+#include "evaluation/tasks/task_examples.h"
+#include "evaluation/tasks/task_spec.h"
+#include "reproduce/emoe/emoe_experiment.h"
 #include "reproduce/lory/lory_experiment.h"
+#include "reproduce/molex/molex_experiment.h"
 #include "reproduce/order/order_experiment.h"
 #include "reproduce/reproduction.h"
 #include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
@@ -26,14 +33,16 @@ namespace {
 
 struct ReproduceOptions {
   std::vector<std::string> paths, arms;
-  std::string output, text_field, domain_field, hosts, paper = "lory", experiment;
+  std::string output, text_field, domain_field, hosts, paper = "lory", experiment, tasks;
   bool quick = false, full = false, dry_run = false;
   int num_seeds = 0, slots = 0;
   int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
 };
 
 // Returns the experiments on papers, the default first.
-std::vector<const Experiment*> Papers() { return {&LoryExperiment(), &SmoeDropoutExperiment()}; }
+std::vector<const Experiment*> Papers() {
+  return {&LoryExperiment(), &SmoeDropoutExperiment(), &EmoeExperiment(), &MolexExperiment()};
+}
 
 // Returns the experiments on questions of the project itself.
 std::vector<const Experiment*> Questions() { return {&OrderExperiment()}; }
@@ -59,7 +68,7 @@ absl::StatusOr<ReproductionPlan> PlanOf(const ReproduceOptions& options,
     ASSIGN_OR_RETURN(plan, WithArms(std::move(plan), options.arms));
   }
   if (options.num_seeds > 0) plan = WithSeeds(std::move(plan), options.num_seeds);
-  if (options.num_steps > 0) plan.num_steps = options.num_steps;
+  if (options.num_steps > 0) plan.num_steps = plan.tuning_steps = options.num_steps;
   return hosts.empty() ? plan : OnHosts(std::move(plan), hosts);
 }
 
@@ -96,6 +105,7 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   };
   if (!session.embedded()) add("--server", session.options.server);
   words.insert(words.end(), options.paths.begin(), options.paths.end());
+  if (!options.tasks.empty()) add("--tasks", options.tasks);
   if (!options.experiment.empty()) add("--experiment", options.experiment);
   if (options.paper != Papers().front()->name) add("--paper", options.paper);
   words.push_back(options.full ? "--full" : "--quick");
@@ -134,21 +144,71 @@ absl::Status CheckPaths(const Session& session, const ReproduceOptions& options)
   return absl::OkStatus();
 }
 
+// Checks that the files of all tasks are there before anything is trained.
+absl::Status CheckTasks(const Session& session, const ReproduceOptions& options) {
+  const Experiment& experiment = ExperimentOf(options);
+  if (experiment.tasks.empty()) {
+    if (options.tasks.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tasks: got ", options.tasks, " with ", experiment.name,
+                     ", which has no tasks; expected it only with emoe and molex"));
+  }
+  if (options.tasks.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tasks: got none, expected the directory of task files, on which models "
+                     "are fine-tuned with ",
+                     experiment.name));
+  }
+  if (!session.embedded()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--server: got one with ", experiment.name,
+                     ", which prepares data and models on this machine; run it without --server"));
+  }
+  for (const TunedTask& task : experiment.tasks) {
+    ASSIGN_OR_RETURN(const v1::TaskSpec spec, BuiltinTask(task.name));
+    RETURN_IF_ERROR(ReadTaskRecords(spec, options.tasks).status());
+    for (const std::string& further : task.further) {
+      ASSIGN_OR_RETURN(const v1::TaskSpec other, BuiltinTask(further));
+      RETURN_IF_ERROR(FindExamples(other, options.tasks).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Returns the preparation of the training examples of a task, all of which are trained on.
+PrepareTask Preparation(Session& session, const std::string& tasks_dir) {
+  return [&session, tasks_dir](const std::string& task,
+                               const std::string& run_id) -> absl::StatusOr<std::string> {
+    FinetuneOptions options;
+    options.model = run_id;
+    options.task = task;
+    options.data = {tasks_dir};
+    options.validation = 0;
+    ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
+    ASSIGN_OR_RETURN(const std::filesystem::path stored, StoreFinetuneData(session, options, data));
+    return stored.string();
+  };
+}
+
 absl::Status Reproduce(Session& session, const ReproduceOptions& options,
                        const std::string& version) {
   RETURN_IF_ERROR(CheckPaths(session, options));
+  RETURN_IF_ERROR(CheckTasks(session, options));
   std::vector<v1::HostSlots> hosts;
   if (!options.hosts.empty()) {
     ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
   }
   ASSIGN_OR_RETURN(ReproductionPlan plan, PlanOf(options, hosts));
-  ReproductionOptions experiment{.plan = std::move(plan),
-                                 .source = SourceOf(options),
-                                 .slots = NumSlots(options, SlotsOf(hosts)),
-                                 .slots_of_hosts = SlotsOf(hosts),
-                                 .output_dir = options.output,
-                                 .command = RepeatCommand(session, options),
-                                 .version = version};
+  ReproductionOptions experiment{
+      .plan = std::move(plan),
+      .source = SourceOf(options),
+      .tasks_dir = options.tasks.empty() ? "" : AbsolutePath(options.tasks),
+      .prepare_task = Preparation(session, options.tasks),
+      .slots = NumSlots(options, SlotsOf(hosts)),
+      .slots_of_hosts = SlotsOf(hosts),
+      .output_dir = options.output,
+      .command = RepeatCommand(session, options),
+      .version = version};
   if (options.dry_run) return PlanReproduction(session, experiment);
   if (options.output.empty()) {
     experiment.output_dir = OutputDirectory(session.options.home, experiment);
@@ -181,7 +241,7 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
       ->check(IntegerBetween(1, 100));
   command
       ->add_option("--steps", options->num_steps,
-                   "Number of steps per run, with the smallest batch")
+                   "Number of steps per run, with the smallest batch; also of fine-tuning runs")
       ->check(IntegerBetween(10, 10'000'000));
   command
       ->add_option("--slots", options->slots,
@@ -209,6 +269,10 @@ void AddCorpus(CLI::App* command, ReproduceOptions* options) {
                    "Cut longer documents at line or paragraph boundaries; 0 keeps documents whole")
       ->capture_default_str()
       ->check(ZeroOrBetween(64, int64_t{1} << 40));
+  command
+      ->add_option("--tasks", options->tasks,
+                   "Directory of task files, one folder per task (emoe, molex)")
+      ->type_name("DIR");
   command->add_option("-o,--output", options->output,
                       "Directory for reproduction.html and reproduction.json (default: "
                       "HOME/reproductions/...)");
@@ -225,6 +289,7 @@ void AddReproduceCommand(CommandLine& program) {
   command->footer(
       "Prepares the corpus, trains the arms of the experiment and judges its claims: lory, ten\n"
       "claims of arXiv 2405.03133; smoe-dropout, nine claims of Sparse MoE as the New Dropout;\n"
+      "emoe, eight claims of arXiv 2310.10908 on fine-tuning; molex, four of arXiv 2503.11144;\n"
       "order, why similarity order lowers no loss. The protocols in\n"
       "docs/reproduction list claims and the rule for verdicts. Repeat the command to continue\n"
       "after an interruption.\n\n"
@@ -233,6 +298,7 @@ void AddReproduceCommand(CommandLine& program) {
       "  braid reproduce corpus/ --dry-run\n"
       "  braid reproduce corpus/ --experiment order --full\n"
       "  braid reproduce corpus/ --paper smoe-dropout --arms smoe-dropout,dense-dropout\n"
+      "  braid reproduce corpus/ --paper emoe --tasks downstream/ --quick\n"
       "  braid --server head:7000 reproduce /data/corpus --full --hosts a:16,b:16\n"
       "  braid reproduce books.jsonl.zst code.jsonl --full --seeds 5");
   command->callback([&program, options] {

@@ -42,7 +42,7 @@ LossHistory HistoryOf(TrainingClient& client, const std::string& id) {
     if (event.has_metrics()) history.Add(event.metrics());
     return event.number() < run->last_event() && !Interrupted();
   };
-  // On an error the curve begins later.
+  // After an error, the curve begins later.
   client.WatchRun(id, add, std::max<int64_t>(0, run->last_event() - kEventsOfHistory))
       .IgnoreError();
   return history;

@@ -90,6 +90,17 @@ absl::Status AnalysisServiceImpl::AnalyzeRouting(
       });
 }
 
+absl::Status AnalysisServiceImpl::AnalyzeExperts(
+    v1::AnalyzeExpertsRequest request, grpc::ServerContext* context,
+    grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) {
+  ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
+  request.set_model(directory.string());
+  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
+  return StreamChild<v1::AnalyzeExpertsEvent>(
+      "analyze-experts", request, request.num_threads(), context, writer,
+      [](const v1::AnalyzeExpertsEvent&) { return absl::OkStatus(); });
+}
+
 template <class Event, class Request>
 absl::Status AnalysisServiceImpl::StreamChild(
     const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
@@ -191,6 +202,12 @@ grpc::Status AnalysisServiceImpl::AnalyzeRouting(
     grpc::ServerContext* context, const v1::AnalyzeRoutingRequest* request,
     grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
   return ToGrpc(AnalyzeRouting(*request, context, writer));
+}
+
+grpc::Status AnalysisServiceImpl::AnalyzeExperts(
+    grpc::ServerContext* context, const v1::AnalyzeExpertsRequest* request,
+    grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) {
+  return ToGrpc(AnalyzeExperts(*request, context, writer));
 }
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,

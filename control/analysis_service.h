@@ -35,6 +35,9 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   grpc::Status AnalyzeRouting(grpc::ServerContext* context,
                               const v1::AnalyzeRoutingRequest* request,
                               grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) override;
+  grpc::Status AnalyzeExperts(grpc::ServerContext* context,
+                              const v1::AnalyzeExpertsRequest* request,
+                              grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -55,6 +58,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
                              grpc::ServerWriter<v1::EvaluateTasksEvent>* writer);
   absl::Status AnalyzeRouting(v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
                               grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer);
+  absl::Status AnalyzeExperts(v1::AnalyzeExpertsRequest request, grpc::ServerContext* context,
+                              grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer);
 
   // Runs a request in a child that answers with a stream. The last event has the result, which
   // `on_result` may change.

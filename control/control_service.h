@@ -35,7 +35,7 @@ struct ControlOptions {
   int64_t max_runs = 0;
   int64_t max_ranks = 0;
   int64_t max_watches = 0;
-  // For GenerationService; its trainer is trainer_binary.
+  // Options of GenerationService; the program in them is replaced by trainer_binary.
   ModelServerOptions serving = {};
 };
 

@@ -30,9 +30,10 @@ std::filesystem::path Canonical(const std::filesystem::path& directory) {
   return error ? directory : canonical;
 }
 
-// One call. At most two events are in memory: the one that is being written, and one into which
-// those that arrive in the meantime are merged. It is no longer than a text, so a client that does
-// not read blocks no other. Keeps itself alive until gRPC calls OnDone.
+// Streams the events of one call. At most two events are in memory: the one that is being written,
+// and one into which later events are merged. The second is never longer than a text, so the model
+// does not have to wait for a client that does not read. The object keeps itself alive until gRPC
+// calls OnDone.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
                            public std::enable_shared_from_this<GenerateCall> {
  public:

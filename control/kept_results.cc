@@ -104,10 +104,12 @@ bool HasUsualShots(const v1::TaskResult& result) {
 }
 
 void PutResult(const v1::TaskResult& result, v1::TasksResult* kept) {
-  const auto same = std::ranges::find_if(*kept->mutable_results(), [&](const auto& other) {
+  auto same = std::ranges::find_if(*kept->mutable_results(), [&](const auto& other) {
     return other.task() == result.task() && other.routing() == result.routing();
   });
-  (same != kept->mutable_results()->end() ? *same : *kept->add_results()) = result;
+  v1::TaskResult& entry = same != kept->mutable_results()->end() ? *same : *kept->add_results();
+  entry = result;
+  entry.clear_examples();
 }
 
 }  // namespace

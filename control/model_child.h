@@ -29,7 +29,7 @@ class ModelChild {
   ModelChild(std::string trainer, std::filesystem::path request_dir);
 
   struct Call {
-    // For example "evaluate".
+    // The command of braid-trainer, such as "evaluate".
     std::string command;
     const google::protobuf::Message& request;
     // 0: the trainer's default.

@@ -33,7 +33,7 @@ struct ModelServerOptions {
   // Maximum number of active and of waiting requests, over all models.
   int max_active = 4;
   int max_waiting = 64;
-  // A model without requests for this long is unloaded.
+  // Time without requests after which a model is unloaded.
   std::chrono::milliseconds idle = std::chrono::seconds(300);
   // Threads of a child; 0: all cores.
   int num_threads = 0;

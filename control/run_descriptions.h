@@ -12,7 +12,7 @@
 
 namespace braid {
 
-// Describing a settled run again costs a stat. Thread-safe.
+// A cache of descriptions: describing a settled run again costs one stat call. Thread-safe.
 class RunDescriptions {
  public:
   // Returns DescribeRun(record, now). The description of a settled run may come from the cache,

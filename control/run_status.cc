@@ -69,7 +69,8 @@ void SetScheduledState(const ScheduledState& scheduled, v1::Run* run) {
   if (!HasEnded(scheduled.state)) run->clear_finished_at();
 }
 
-// Without its settings a run shows its steps but not how many there are to be.
+// Copies the spec of a run, or the reason why it cannot be read. Without a spec, the progress of a
+// run has no planned number of steps.
 void SetSpec(const absl::StatusOr<v1::RunSpec>& spec, v1::Run* run) {
   if (spec.ok()) {
     *run->mutable_spec() = *spec;

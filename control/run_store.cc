@@ -38,8 +38,8 @@ constexpr char kVersion3[] =
     "PRAGMA user_version=3";
 constexpr int kSchemaVersion = 3;
 constexpr int64_t kNoCrc = -1;
-// Not part of a version, since programs without deletions work beside it. `removed`: nothing is
-// left of the run directory.
+// This table is not part of a schema version, because programs that do not know it can use the same
+// database. `removed`: the run directory is completely removed.
 constexpr char kDeletedRuns[] =
     "CREATE TABLE IF NOT EXISTS deleted_runs ("
     "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"

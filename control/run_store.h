@@ -23,9 +23,9 @@ struct RunRecord {
   std::filesystem::path run_dir;
   // Unix seconds.
   double created = 0;
-  // The principal that launched it.
+  // The principal that launched the run.
   std::string principal = {};
-  // Times it was launched or resumed by hand.
+  // Number of times that the run was launched or resumed by a user.
   int64_t launches = 0;
   // The run is not settled.
   bool active = true;

@@ -27,9 +27,9 @@ namespace {
 
 // Runs are watched through files, which are polled for growth.
 constexpr std::chrono::milliseconds kWatchInterval(25);
-// How long StopRun waits for the end of the run before it returns the current state.
+// Maximum time that StopRun waits for the end of the run before it returns the current state.
 constexpr std::chrono::seconds kStopWait(10);
-// How long ResumeRun waits for the last processes of a run that has ended.
+// Maximum time that ResumeRun waits for the last processes of a run that has ended.
 constexpr std::chrono::seconds kEndWait(5);
 constexpr std::chrono::milliseconds kStopPoll(100);
 // Limits for a page of ListRuns. The limit in bytes keeps it well below gRPC's limit for messages.
@@ -56,7 +56,8 @@ absl::Status RequireResumable(const v1::Run& run) {
                    "; stop it first, or watch it with 'braid status ", run.id(), " --watch'"));
 }
 
-// A supervisor records the end of the run before it exits.
+// Waits until the processes of the run have exited: a supervisor records the end of the run before
+// it exits itself.
 void WaitUntilGone(const RunDirectory& run) {
   const auto start = std::chrono::steady_clock::now();
   while (HasLiveProcess(run, UnixTime()) && std::chrono::steady_clock::now() - start < kEndWait) {
@@ -160,8 +161,8 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   if (const auto start = store_->Get(asked.init_from()); start.ok()) {
     asked.set_init_from(start->run_dir.string());
   }
-  // Until the run is in the store, where a deletion finds what it uses. A deletion that came first
-  // makes the check of the spec fail.
+  // The inputs are marked as in use until the run is in the store, where a deletion finds them. If
+  // a deletion came first, the check of the spec fails.
   ASSIGN_OR_RETURN(const std::vector<DirectoryUse> uses, UseInputs(asked));
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
   RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));

@@ -218,6 +218,7 @@ class TaskRun {
     options_.seed = request.seed();
     options_.max_examples = request.max_examples();
     options_.answers_dir = answers_dir;
+    options_.want_examples = request.want_examples();
   }
 
   absl::Status AskAll(const std::vector<v1::TaskSpec>& specs, v1::TasksResult* result) {

@@ -38,7 +38,7 @@ struct ChatTemplate {
   std::string_view answer_suffix = "", end_of_turn = "";
   // Separates an answer from the turn after it.
   std::string_view turn_separator = "";
-  // Whether the system's text is written after the prefix of the first user turn.
+  // True if the system's text is written after the prefix of the first user turn.
   bool system_in_user = false;
   // The system text of conversations without one, and of those whose user turn has an input.
   std::string_view default_system = "", default_system_with_input = "";
@@ -78,7 +78,7 @@ class ChatMarkers {
   // Returns the token of a marker: its piece of that name; EOS for "{eos}" and for ends of turn
   // without a piece; the start token for "{bos}". Nullopt if the marker is encoded as text.
   std::optional<int32_t> Find(const ChatPart& part) const;
-  // Returns whether a text contains what a control token looks like.
+  // Returns whether a text contains the spelling of a control token.
   bool OccurIn(std::string_view text) const;
 
  private:

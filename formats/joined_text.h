@@ -1,5 +1,5 @@
-// How a text and its continuation become tokens that join: one rule for evaluation, training on
-// answers and generation.
+// Tokenization of a text and its continuation, by one rule for evaluation, training on answers and
+// generation.
 #ifndef BRAID_FORMATS_JOINED_TEXT_H_
 #define BRAID_FORMATS_JOINED_TEXT_H_
 

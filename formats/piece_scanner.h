@@ -31,7 +31,8 @@ U_NAMESPACE_END
 
 namespace braid {
 
-// How one family cuts text; the fields are the differences between the expressions.
+// The rules by which one family of tokenizers cuts text; the fields are the differences between the
+// expressions.
 struct PieceRules {
   enum class Words { kPlain, kCased };  // \p{L}+, or cut before a capital letter (GPT-4o)
   enum class Contractions { kNone, kLower, kAnyCase };

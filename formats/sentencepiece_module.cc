@@ -100,7 +100,7 @@ class SourceIterator : public sentencepiece::SentenceIterator {
   std::string value_;
 };
 
-// LLaMA's settings. The number of threads is stored in the model, so it is fixed.
+// Returns LLaMA's settings. The number of threads is stored in the model, so it is fixed.
 std::unordered_map<std::string, std::string> TrainerSettings(int32_t vocab_size,
                                                              double character_coverage) {
   return {{"model_type", "bpe"},

@@ -38,7 +38,7 @@ class Tokenizer {
   // neither or has no end-of-sequence token, UNIMPLEMENTED for a tokenizer.json of another kind
   // than byte-level BPE, DATA_LOSS if the file is truncated.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& model);
-  // The same for the bytes of a file; `path` is for messages.
+  // Does the same with the bytes of a file; `path` is for messages.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view bytes,
                                                           const std::filesystem::path& path);
 

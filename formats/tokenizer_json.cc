@@ -235,7 +235,8 @@ absl::Status ParseAddedTokens(const Json& root, const std::string& file, Tokeniz
   return absl::OkStatus();
 }
 
-// The content of a token in tokenizer_config.json: a string, or an object with one.
+// Returns the content of a token in tokenizer_config.json: a string, or an object that contains
+// one.
 std::optional<std::string> TokenContent(const Json& token) {
   const Json& content = token.is_object() ? FieldOf(token, "content") : token;
   if (!content.is_string()) return std::nullopt;

@@ -42,7 +42,7 @@ class WeightFiles {
   // tensor. INVALID_ARGUMENT for element types other than F32, BF16 and F16, and for a value that
   // is not finite.
   absl::Status Read(const std::string& name, std::span<float> values) const;
-  // The same for the elements first .. first + values.size() - 1, which the tensor must have.
+  // Does the same for the elements first .. first + values.size() - 1, which the tensor must have.
   // Releases the memory of the file that they were read from.
   absl::Status ReadRange(const std::string& name, size_t first, std::span<float> values) const;
   // Returns the bytes of a tensor as in the file: row-major, little-endian, of its own element

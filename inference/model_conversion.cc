@@ -6,8 +6,6 @@
 #include <chrono>
 #include <map>
 #include <numeric>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +19,9 @@
 #include "inference/kept_experts.h"
 #include "inference/new_checkpoint.h"
 #include "inference/output_directory.h"
+#include "inference/weight_noise.h"
+#include "model/config/expert_split_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/upcycling.h"
@@ -28,7 +29,6 @@
 #include "proto/stated_defaults.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
-#include "runs/starting_point.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -45,49 +45,6 @@ ExpertSplit MethodOf(v1::ExpertSplit::Method method) {
   if (method == v1::ExpertSplit::CONTIGUOUS) return ExpertSplit::kContiguous;
   if (method == v1::ExpertSplit::RANDOM) return ExpertSplit::kRandom;
   return ExpertSplit::kKeys;
-}
-
-// Returns the layers to split, ascending.
-absl::StatusOr<std::set<int>> LayersOf(const v1::ExpertSplit& split, int num_layers) {
-  std::set<int> layers;
-  for (const int asked : split.layers()) {
-    const int layer = asked < 0 ? num_layers + asked : asked;
-    if (layer < 0 || layer >= num_layers) {
-      return absl::InvalidArgumentError(absl::StrCat("layers: got ", asked, ", expected ",
-                                                     -num_layers, " to ", num_layers - 1,
-                                                     ": the model has ", num_layers, " layers"));
-    }
-    if (!layers.insert(layer).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("layers: layer ", layer, " is listed twice; list each layer once"));
-    }
-  }
-  for (int layer = 0; split.layers().empty() && layer < num_layers; ++layer) layers.insert(layer);
-  return layers;
-}
-
-// Copies add up to the dense function with weights that sum to 1, slices with weights of 1.
-absl::StatusOr<v1::ModelConfig> SplitConfig(const v1::ModelConfig& dense,
-                                            const v1::ExpertSplit& split,
-                                            const std::set<int>& layers) {
-  const bool copies = split.method() == v1::ExpertSplit::COPIES;
-  v1::ModelConfig config = dense;
-  config.clear_preset();
-  v1::RoutingConfig* routing = config.mutable_routing();
-  routing->Clear();
-  routing->set_router(v1::TOKEN_CHOICE);
-  routing->set_num_experts(split.num_experts());
-  for (const int layer : layers) routing->add_moe_layers(layer);
-  v1::TokenRouting* token = routing->mutable_token();
-  token->set_gate(split.gate());
-  if (split.gate() == v1::TokenRouting::GATE_UNSPECIFIED) {
-    token->set_gate(copies ? v1::TokenRouting::LINEAR : v1::TokenRouting::KEY_MEAN);
-  }
-  token->set_combine_weights(copies ? v1::TokenRouting::SOFTMAX_OF_CHOSEN : v1::TokenRouting::ONES);
-  if (copies) token->set_expert_d_ff(dense.d_ff());
-  const int usual = copies ? std::min(2, split.num_experts()) : (split.num_experts() + 1) / 2;
-  token->set_active_experts(split.has_active_experts() ? split.active_experts() : usual);
-  return ResolveModelConfig(config);
 }
 
 // The unit order of each matrix of hidden units, by the name of the dense parameter.
@@ -128,28 +85,6 @@ absl::StatusOr<UnitOrder> OrderOfLayer(LanguageModel& dense, int layer,
   return absl::InternalError(absl::StrCat("the model has no parameter ", keys));
 }
 
-absl::Status CheckJoinable(const v1::ModelConfig& config) {
-  const v1::RoutingConfig& routing = config.routing();
-  const auto refuse = [](const std::string& problem) {
-    return absl::InvalidArgumentError(absl::StrCat("the experts cannot become one FFN: ", problem));
-  };
-  if (!UsesExperts(config)) return refuse("the model is dense already");
-  if (routing.router() != v1::TOKEN_CHOICE) {
-    return refuse(absl::StrCat("the router is ", v1::Router_Name(routing.router()),
-                               ", expected TOKEN_CHOICE; braid export --bake merges the experts of "
-                               "one that averages them"));
-  }
-  if (ExpertWidth(config) * routing.num_experts() != config.d_ff()) {
-    return refuse(absl::StrCat(routing.num_experts(), " experts of ", ExpertWidth(config),
-                               " units are not slices of ", config.d_ff(), " units"));
-  }
-  if (routing.token().combine_weights() == v1::TokenRouting::ONES) return absl::OkStatus();
-  return refuse(absl::StrCat(
-      "combine weights are ",
-      v1::TokenRouting::CombineWeights_Name(routing.token().combine_weights()),
-      ", expected ONES; with others the sum is another function, with all experts too"));
-}
-
 absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Conversion* record) {
   LayerOrders orders;
   for (const int layer : MoeLayers(config)) {
@@ -158,6 +93,7 @@ absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Co
   }
   if (record == nullptr) return orders;
   for (const v1::LayerUnits& units : record->layers()) {
+    if (units.units().empty()) continue;  // a layer whose experts were kept
     const auto order = orders.find(units.layer());
     if (order == orders.end()) {
       return absl::DataLossError(
@@ -169,17 +105,8 @@ absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Co
   return orders;
 }
 
-// The record of the split that the model comes from: its own, or that of the checkpoint that its
-// run started from. Absent when there is none.
-absl::StatusOr<std::optional<v1::Conversion>> FindRecord(const ModelPath& path) {
-  fs::path file = path.checkpoint / kRecordFile;
-  if (path.run) {
-    ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*path.run).ReadSpec());
-    if (spec.init_from().empty()) return std::nullopt;
-    const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec.init_from());
-    if (!start.ok()) return std::nullopt;
-    file = start->checkpoint / kRecordFile;
-  }
+absl::StatusOr<std::optional<v1::Conversion>> ReadRecord(const fs::path& checkpoint) {
+  const fs::path file = checkpoint / kRecordFile;
   const absl::StatusOr<std::string> text = ReadFile(file);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   RETURN_IF_ERROR(text.status());
@@ -199,12 +126,7 @@ absl::Status WriteRecord(const v1::Conversion& record, const fs::path& checkpoin
 
 absl::StatusOr<ConvertedModel> SplitIntoExperts(LanguageModel& dense,
                                                 const v1::ExpertSplit& split) {
-  if (UsesExperts(dense.config())) {
-    return absl::InvalidArgumentError(
-        "the model has experts, expected a dense one; --dense puts experts together");
-  }
-  ASSIGN_OR_RETURN(const std::set<int> layers, LayersOf(split, dense.config().num_layers()));
-  ASSIGN_OR_RETURN(const v1::ModelConfig config, SplitConfig(dense.config(), split, layers));
+  ASSIGN_OR_RETURN(const v1::ModelConfig config, ExpertSplitConfig(dense.config(), split));
   ConvertedModel result;
   if (split.method() == v1::ExpertSplit::COPIES) {
     ASSIGN_OR_RETURN(result.model, Upcycle(dense, config, split.seed()));
@@ -212,7 +134,7 @@ absl::StatusOr<ConvertedModel> SplitIntoExperts(LanguageModel& dense,
   }
   const auto start = std::chrono::steady_clock::now();
   LayerOrders orders;
-  for (const int layer : layers) {
+  for (const int layer : MoeLayers(config)) {
     ASSIGN_OR_RETURN(orders[layer], OrderOfLayer(dense, layer, split));
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -251,6 +173,35 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
   return dense;
 }
 
+absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& model) {
+  ModelPath at = model;
+  while (true) {
+    ASSIGN_OR_RETURN(std::optional<v1::Conversion> record, ReadRecord(at.checkpoint));
+    if (record) return record;
+    std::string start = at.state.partial.base().checkpoint();
+    if (at.run) {
+      ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at.run).ReadSpec());
+      start = spec.init_from();
+    }
+    if (start.empty()) return std::nullopt;
+    absl::StatusOr<ModelPath> next = FindModel(start, /*strict=*/false);
+    if (!next.ok()) return std::nullopt;
+    at = *std::move(next);
+  }
+}
+
+absl::StatusOr<bool> IsRecomposed(const ModelPath& model) {
+  if (!model.run) return model.state.partial.finetuning().recompose();
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*model.run).ReadSpec());
+  return spec.finetuning().recompose();
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(const ModelPath& model) {
+  ASSIGN_OR_RETURN(const auto experts, LoadModel(model.checkpoint, model.state.use_average));
+  ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(model));
+  return JoinExperts(*experts, record ? &*record : nullptr);
+}
+
 namespace {
 
 absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path& checkpoint,
@@ -269,12 +220,15 @@ absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path
 
 absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   if (request.conversion_case() == v1::ConvertRequest::CONVERSION_NOT_SET) {
-    return absl::InvalidArgumentError("conversion: expected split, dense or keep");
+    return absl::InvalidArgumentError("conversion: expected split, dense, keep or noise");
   }
   const OutputPlace place{request.output_dir(), request.force(), kManifestName};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
-  ASSIGN_OR_RETURN(const auto source, LoadModel(path.checkpoint, path.state.use_average));
+  RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
+                                   "its gate was trained for the FFNs that it has; convert the "
+                                   "model that it started from"));
+  ASSIGN_OR_RETURN(auto source, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(path.checkpoint / kTokenizerFile));
   v1::ConvertResponse response;
   ConvertedModel converted;
@@ -282,8 +236,11 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
     ASSIGN_OR_RETURN(converted, SplitIntoExperts(*source, request.split()));
   } else if (request.has_keep()) {
     ASSIGN_OR_RETURN(converted, KeepMostUsed(*source, path.checkpoint, request.keep()));
+  } else if (request.has_noise()) {
+    RETURN_IF_ERROR(AddNoise(request.noise(), *source));
+    converted.model = std::move(source);
   } else {
-    ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindRecord(path));
+    ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(path));
     ASSIGN_OR_RETURN(converted.model, JoinExperts(*source, record ? &*record : nullptr));
     response.set_restored_order(record.has_value());
   }

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
 #include "model/language_model.h"
+#include "runs/model_path.h"
 
 namespace braid {
 
@@ -31,6 +33,17 @@ absl::StatusOr<ConvertedModel> SplitIntoExperts(LanguageModel& dense, const v1::
 // combine weights other than ONES. DataLoss when the record does not fit the model.
 absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& experts,
                                                            const v1::Conversion* record);
+
+// Returns conversion.textproto of the checkpoint, or of the one that it was trained from, over any
+// number of runs; nullopt when there is none.
+absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& model);
+
+// Returns whether exports of the model put its experts together (Finetuning.recompose).
+absl::StatusOr<bool> IsRecomposed(const ModelPath& model);
+
+// Loads the model with its experts put together. Units return to their places when FindConversion
+// has a record. Errors: those of LoadModel and JoinExperts.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(const ModelPath& model);
 
 // Handles a conversion request. The result is a checkpoint at step 0 with conversion.textproto.
 absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request);

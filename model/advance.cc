@@ -3,11 +3,16 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 
+#include "model/config/layer_mixing_config.h"
+#include "model/config/model_config.h"
 #include "model/document_mask.h"
 #include "model/kernels/causal_attention.h"
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/rms_norm.h"
+#include "model/layer_mixing.h"
+#include "model/routing/router.h"
 
 namespace braid {
 namespace {
@@ -21,32 +26,156 @@ at::Tensor Embed(const ModelTensors& model, const at::Tensor& ids) {
   return at::embedding(model.weights.embedding, ids);
 }
 
-// Attends the positions from `position` on, after appending their keys and values to the cache; qkv
+// Consecutive positions of one sequence.
+struct Rows {
+  SequenceState* sequence = nullptr;
+  int64_t position = 0, count = 0;
+  VisibleTokens visible;
+  at::Tensor ids;  // [count]
+};
+
+// Attends the positions of `rows` after appending their keys and values to the cache; qkv
 // [n, (H + 2 Hkv) hd] -> [n, H hd].
-at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, int64_t position,
-                        const VisibleTokens& visible, const LayerState& layer) {
-  const int64_t count = qkv.size(0), end = position + count;
-  const RotatedHeads heads = RotateHeads(qkv.unsqueeze(0), model.tables, position);
-  layer.keys.narrow(1, position, count).copy_(heads.k[0]);
-  layer.values.narrow(1, position, count).copy_(heads.v[0]);
+at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, const Rows& rows,
+                        const LayerState& layer) {
+  const VisibleTokens& visible = rows.visible;
+  const int64_t end = rows.position + rows.count;
+  const RotatedHeads heads = RotateHeads(qkv.unsqueeze(0), model.tables, rows.position);
+  layer.keys.narrow(1, rows.position, rows.count).copy_(heads.k[0]);
+  layer.values.narrow(1, rows.position, rows.count).copy_(heads.v[0]);
   const int64_t seen = end - visible.begin;
   return CausalAttend(heads.q[0], layer.keys.narrow(1, visible.begin, seen),
                       layer.values.narrow(1, visible.begin, seen),
                       visible.first.defined() ? visible.first.unsqueeze(0) : visible.first)
       .transpose(0, 1)
-      .reshape({count, -1});
+      .reshape({rows.count, -1});
 }
 
-// Runs all layers on the rows of h, with attend(layer, qkv) as attention and ffn(layer, h, x) as
-// FFN.
-template <class Attend, class Ffn>
-at::Tensor RunLayers(const ModelTensors& model, at::Tensor h, Attend attend, Ffn ffn) {
-  const double epsilon = model.config.norm_epsilon();
-  for (size_t i = 0; i < model.weights.layers.size(); ++i) {
-    const LayerWeights& w = model.weights.layers[i];
-    const at::Tensor qkv = ProjectQkv(model.config, w, h);
-    h = at::addmm(h, attend(i, qkv), w.attention_output.t());
-    h = ffn(i, h, RmsNorm(h, w.ffn_norm, epsilon));
+// Returns h + FFN(x) of the rows of one sequence, segment by segment.
+at::Tensor AddSegments(const Rows& rows, const at::Tensor& h, const at::Tensor& x,
+                       IncrementalFfn& ffn) {
+  std::vector<at::Tensor> parts;
+  for (int64_t begin = 0; begin < rows.count;) {
+    const int64_t segment = rows.sequence->segment;
+    const int64_t room = segment > 0 ? segment - (rows.position + begin) % segment : rows.count;
+    const int64_t count = std::min(room, rows.count - begin);
+    if (count == rows.count) return ffn.AddFfn(h, x, rows.ids);
+    parts.push_back(ffn.AddFfn(h.narrow(0, begin, count), x.narrow(0, begin, count),
+                               rows.ids.narrow(0, begin, count)));
+    begin += count;
+  }
+  return at::cat(parts);
+}
+
+// Returns f(i, row) for all i and the first row of each, one after the other.
+template <class Function>
+at::Tensor ForEach(std::span<const Rows> all, Function f) {
+  if (all.size() == 1) return f(0, 0);
+  std::vector<at::Tensor> parts;
+  int64_t row = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    parts.push_back(f(i, row));
+    row += all[i].count;
+  }
+  return at::cat(parts);
+}
+
+// Returns whether one call of the FFN can serve all sequences.
+bool CanShareFfn(std::span<const Rows> all, std::span<LayerState* const> states) {
+  return states[0]->ffn->IsPositionWise() && std::ranges::all_of(all, [&](const Rows& rows) {
+           return rows.sequence->active_experts == all[0].sequence->active_experts;
+         });
+}
+
+// Returns the output of layer `layer` for h [n, D], the rows of all sequences one after the other,
+// and updates their states of it.
+at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
+                    std::span<const Rows> all, std::span<LayerState* const> states) {
+  const LayerWeights& w = model.weights.layers[layer];
+  const at::Tensor qkv = ProjectQkv(model.config, w, h);
+  const at::Tensor mixed = ForEach(all, [&](size_t i, int64_t row) {
+    return AttendCached(model, qkv.narrow(0, row, all[i].count), all[i], *states[i]);
+  });
+  const at::Tensor middle = at::addmm(h, mixed, w.attention_output.t());
+  const at::Tensor x = RmsNorm(middle, w.ffn_norm, model.config.norm_epsilon());
+  for (size_t i = 0; i < all.size(); ++i) states[i]->position = all[i].position + all[i].count;
+  if (all.size() > 1 && CanShareFfn(all, states)) {
+    const at::Tensor ids = ForEach(all, [&](size_t i, int64_t) { return all[i].ids; });
+    return states[0]->ffn->AddFfn(middle, x, ids);
+  }
+  return ForEach(all, [&](size_t i, int64_t row) {
+    return AddSegments(all[i], middle.narrow(0, row, all[i].count), x.narrow(0, row, all[i].count),
+                       *states[i]->ffn);
+  });
+}
+
+// Returns the layers that rows of one sequence choose, z [n, D], and remembers the choice for the
+// positions that follow. Positions of an example that began earlier take its choice.
+MixingChoice ChooseLayers(const LayerMixer& mixer, const ModelTensors& model, int layer,
+                          const at::Tensor& z, const Rows& rows, MixingState* state) {
+  at::Tensor first = at::full({1, rows.count}, rows.visible.begin, at::kLong);
+  if (rows.visible.first.defined()) first = first + rows.visible.first.to(at::kCPU).unsqueeze(0);
+  const at::Tensor earlier = first.lt(rows.position).flatten().to(z.device());
+  const MixingUnits units{(first - rows.position).clamp_min(0).to(z.device()),
+                          at::ones({1, rows.count}, at::kBool).to(z.device())};
+  RoutingContext context;
+  context.layer = layer;
+  MixingChoice choice = mixer.Choose(z.unsqueeze(0), units, /*training=*/false, context);
+  if (!MixesByPrompt(model.config)) return choice;
+  if (rows.position > 0) choice = WithEarlier(choice, earlier, state->choice);
+  state->choice = {choice.chosen.narrow(0, rows.count - 1, 1),
+                   choice.weights.narrow(0, rows.count - 1, 1)};
+  return choice;
+}
+
+// The rows that take a part of one layer beside their own.
+struct Takers {
+  std::vector<Rows> rows;
+  std::vector<LayerState*> states;
+  // For each: places in the batch and weights, [count].
+  std::vector<at::Tensor> index, coefficients;
+};
+
+// Returns the output of a mixing layer for its inputs z and its own output, [n, D] both.
+at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer,
+                   const at::Tensor& z, const at::Tensor& own, std::span<const Rows> all) {
+  std::map<int, Takers> takers;
+  int64_t row = 0;
+  for (const Rows& rows : all) {
+    MixingState& state = rows.sequence->mixing.at(layer);
+    const at::Tensor mine = z.narrow(0, row, rows.count);
+    state.inputs.narrow(0, rows.position, rows.count).copy_(mine);
+    const MixingChoice choice = ChooseLayers(mixer, model, layer, mine, rows, &state);
+    for (const MixedPart& part : mixer.PartsOf(layer, choice, 1)) {
+      Takers& group = takers[part.layer];
+      group.rows.push_back(rows);
+      group.states.push_back(OtherLayer(model, part.layer, rows.position, rows.sequence, &state));
+      group.index.push_back(at::arange(row, row + rows.count, at::kLong).to(z.device()));
+      group.coefficients.push_back(part.coefficients);
+    }
+    row += rows.count;
+  }
+  at::Tensor sum = own;
+  for (const auto& [other, group] : takers) {
+    const at::Tensor index = at::cat(group.index);
+    const at::Tensor output =
+        RunLayer(model, other, z.index_select(0, index), group.rows, group.states);
+    const at::Tensor added =
+        at::cat(group.coefficients).unsqueeze(1) * (output - own.index_select(0, index));
+    sum = sum.index_add(0, index, added);
+  }
+  return sum;
+}
+
+// Returns the hidden states after the final norm of the rows of all sequences, [n, D].
+at::Tensor RunRows(const ModelTensors& model, std::span<const Rows> all) {
+  const LayerMixer mixer(model.config, model.weights.mixing);
+  at::Tensor h = Embed(model, ForEach(all, [&](size_t i, int64_t) { return all[i].ids; }));
+  for (int layer = 0; layer < model.config.num_layers(); ++layer) {
+    std::vector<LayerState*> states;
+    for (const Rows& rows : all) states.push_back(&rows.sequence->layers[layer]);
+    const at::Tensor own = RunLayer(model, layer, h, all, states);
+    h = mixer.Mixes(layer) ? MixRows(mixer, model, layer, h, own, all) : own;
   }
   return h;
 }
@@ -55,19 +184,54 @@ at::Tensor FinalNorm(const ModelTensors& model, const at::Tensor& h) {
   return RmsNorm(h, model.weights.final_norm, model.config.norm_epsilon());
 }
 
+Rows RowsOf(const ModelTensors& model, SequenceState* sequence, std::span<const int32_t> past,
+            std::span<const int32_t> next) {
+  Rows rows{sequence, std::ssize(past), std::ssize(next), VisibleFrom(model.config, past, next),
+            IdTensor(model, next)};
+  if (rows.visible.first.defined()) {
+    rows.visible.first = rows.visible.first.to(model.weights.embedding.device());
+  }
+  return rows;
+}
+
 }  // namespace
 
+LayerState NewLayerState(const ModelTensors& model, int layer, MergeMode mode) {
+  const v1::ModelConfig& config = model.config;
+  const AttentionHeads heads = HeadsOf(config);
+  const at::Tensor cache = at::empty({2, heads.key_value, config.sequence_length(), heads.width},
+                                     model.weights.embedding.options().requires_grad(false));
+  return {cache[0], cache[1],
+          LayerRouters(config).Of(layer).Incremental(model.weights.layers[layer].ffn, mode)};
+}
+
+LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
+                       SequenceState* sequence, MixingState* mixing) {
+  auto found = mixing->others.find(other);
+  if (found == mixing->others.end()) {
+    found = mixing->others.emplace(other, NewLayerState(model, other, sequence->mode)).first;
+  }
+  LayerState* const state = &found->second;
+  if (state->position < position) {
+    const std::span<const int32_t> tokens(sequence->tokens);
+    const Rows rows = RowsOf(model, sequence, tokens.first(state->position),
+                             tokens.subspan(state->position, position - state->position));
+    RunLayer(model, other, mixing->inputs.narrow(0, rows.position, rows.count), {&rows, 1},
+             {&state, 1});
+  }
+  return state;
+}
+
+MixingChoice WithEarlier(const MixingChoice& fresh, const at::Tensor& earlier,
+                         const MixingChoice& stored) {
+  const at::Tensor mask = earlier.unsqueeze(1);
+  return {at::where(mask, stored.chosen, fresh.chosen),
+          at::where(mask, stored.weights, fresh.weights)};
+}
+
 void Advance(const ModelTensors& model, std::span<const int32_t> tokens, SequenceState* sequence) {
-  VisibleTokens visible = VisibleFrom(model.config, sequence->tokens, tokens);
-  if (visible.first.defined()) visible.first = visible.first.to(model.weights.embedding.device());
-  const auto attend = [&](size_t layer, const at::Tensor& qkv) {
-    return AttendCached(model, qkv, sequence->position(), visible, sequence->layers[layer]);
-  };
-  const at::Tensor ids = IdTensor(model, tokens);
-  const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
-    return sequence->layers[layer].ffn->AddFfn(h, x, ids);
-  };
-  const at::Tensor h = RunLayers(model, Embed(model, ids), attend, ffn);
+  const Rows rows = RowsOf(model, sequence, sequence->tokens, tokens);
+  const at::Tensor h = RunRows(model, {&rows, 1});
   sequence->last_hidden = FinalNorm(model, h.narrow(0, h.size(0) - 1, 1));
   sequence->tokens.insert(sequence->tokens.end(), tokens.begin(), tokens.end());
 }
@@ -75,35 +239,11 @@ void Advance(const ModelTensors& model, std::span<const int32_t> tokens, Sequenc
 std::vector<std::vector<float>> AdvanceTogether(const ModelTensors& model,
                                                 std::span<const int32_t> tokens,
                                                 std::span<SequenceState* const> sequences) {
-  std::vector<VisibleTokens> visible;
-  for (const SequenceState* s : sequences) {
-    visible.push_back(VisibleFrom(model.config, s->tokens, {}));
+  std::vector<Rows> all;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    all.push_back(RowsOf(model, sequences[i], sequences[i]->tokens, tokens.subspan(i, 1)));
   }
-  const auto attend = [&](size_t layer, const at::Tensor& qkv) {
-    std::vector<at::Tensor> rows;
-    for (const SequenceState* s : sequences) {
-      const int64_t i = std::ssize(rows);
-      rows.push_back(
-          AttendCached(model, qkv.narrow(0, i, 1), s->position(), visible[i], s->layers[layer]));
-    }
-    return at::cat(rows);
-  };
-  const bool alike = std::ranges::all_of(sequences, [&](const SequenceState* s) {
-    return s->active_experts == sequences[0]->active_experts;
-  });
-  const at::Tensor ids = IdTensor(model, tokens);
-  const auto ffn = [&](size_t layer, const at::Tensor& h, const at::Tensor& x) {
-    IncrementalFfn& first = *sequences[0]->layers[layer].ffn;
-    if (alike && first.IsPositionWise()) return first.AddFfn(h, x, ids);
-    std::vector<at::Tensor> rows;
-    for (const SequenceState* s : sequences) {
-      const int64_t i = std::ssize(rows);
-      rows.push_back(
-          s->layers[layer].ffn->AddFfn(h.narrow(0, i, 1), x.narrow(0, i, 1), ids.narrow(0, i, 1)));
-    }
-    return at::cat(rows);
-  };
-  const at::Tensor hidden = FinalNorm(model, RunLayers(model, Embed(model, ids), attend, ffn));
+  const at::Tensor hidden = FinalNorm(model, RunRows(model, all));
   for (size_t i = 0; i < sequences.size(); ++i) {
     sequences[i]->last_hidden = hidden.narrow(0, static_cast<int64_t>(i), 1);
     sequences[i]->tokens.push_back(tokens[i]);

@@ -13,8 +13,22 @@
 
 namespace braid {
 
+// Returns the empty state of a layer of the model.
+LayerState NewLayerState(const ModelTensors& model, int layer, MergeMode mode);
+
+// Returns the state of layer `other` as a part of a mixing layer, after the first `position`
+// positions of the sequence, with which it catches up.
+LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
+                       SequenceState* sequence, MixingState* mixing);
+
+// Returns the choice `stored` [1, K] where `earlier` [T] is true, and `fresh` elsewhere.
+MixingChoice WithEarlier(const MixingChoice& fresh, const at::Tensor& earlier,
+                         const MixingChoice& stored);
+
 // Appends `tokens` to one sequence and updates its caches and last_hidden. Requires that all tokens
-// belong to one segment if any layer routes by segment; otherwise any number is allowed.
+// belong to one segment if any layer routes by segment, unless sequence->segment divides them;
+// otherwise any number is allowed. With layers that mix by prompts, tokens that begin an example
+// are its prompt.
 void Advance(const ModelTensors& model, std::span<const int32_t> tokens, SequenceState* sequence);
 
 // Appends tokens[i] to sequences[i] and returns their logits, [n][V]. Matrices that all sequences

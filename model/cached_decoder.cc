@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/advance.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/continuation_scores.h"
-#include "model/routing/router.h"
 #include "model/tensor_guard.h"
 
 namespace braid {
@@ -30,6 +30,7 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
                                                    limit, "; shorten it"));
   }
   RETURN_IF_ERROR(CheckTokens(prompt));
+  RETURN_IF_ERROR(CheckMixingInference(config_));
   if (config_.routing().has_token()) {
     RETURN_IF_ERROR(
         CheckActiveExperts(config_, "active_experts", config_.routing().token().active_experts()));
@@ -73,7 +74,7 @@ absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuation
     return absl::Status(status.code(), absl::StrCat("continuation ", i, ": ", status.message()));
   }
   return WithoutGradients<std::vector<std::vector<float>>>(
-      [&] { return ContinuationScores(model_, sequence_, continuations); });
+      [&] { return ContinuationScores(model_, continuations, &sequence_); });
 }
 
 absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {
@@ -118,12 +119,19 @@ std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
 // and if each layer's routing of it did not depend on tokens that differ. The hidden state of the
 // last prompt token is not cached, so at least one token is always computed.
 int64_t CachedDecoder::Reusable(std::span<const int32_t> prompt) const {
+  // The layers of a mixing layer were chosen by the whole prompt.
+  if (MixesByPrompt(config_)) return 0;
   const std::vector<int32_t>& held = sequence_.tokens;
   const auto differ = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());
   const int64_t common = differ.first - held.begin(), length = std::ssize(prompt);
   int64_t kept = std::min(common, length - 1);
   for (const LayerState& layer : sequence_.layers) {
     kept = std::min(kept, layer.ffn->Reusable(common, length));
+  }
+  for (const auto& [layer, mixing] : sequence_.mixing) {
+    for (const auto& [other, state] : mixing.others) {
+      if (state.position > 0) kept = std::min(kept, state.ffn->Reusable(common, length));
+    }
   }
   return kept;
 }
@@ -144,29 +152,46 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Continue(int64_t kept,
 
 void CachedDecoder::Rewind(int64_t position) {
   sequence_.tokens.resize(position);
-  for (const LayerState& layer : sequence_.layers) layer.ffn->Rewind(position);
+  const auto rewind = [&](LayerState& state) {
+    if (state.position <= position) return;
+    state.ffn->Rewind(position);
+    state.position = position;
+  };
+  for (LayerState& layer : sequence_.layers) rewind(layer);
+  for (auto& [layer, mixing] : sequence_.mixing) {
+    for (auto& [other, state] : mixing.others) rewind(state);
+  }
 }
 
 void CachedDecoder::Reset() {
   const v1::ModelConfig& config = model_.config;
-  const AttentionHeads heads = HeadsOf(config);
-  const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
-  const LayerRouters routers(config);
   sequence_ = {};
   sequence_.active_experts = config.routing().token().active_experts();
+  sequence_.mode = mode_;
   for (int i = 0; i < config.num_layers(); ++i) {
-    const at::Tensor cache =
-        at::empty({2, heads.key_value, config.sequence_length(), heads.width}, options);
-    sequence_.layers.push_back(
-        {cache[0], cache[1], routers.Of(i).Incremental(model_.weights.layers[i].ffn, mode_)});
+    sequence_.layers.push_back(NewLayerState(model_, i, mode_));
+  }
+  if (MixesNothing(config)) return;
+  sequence_.segment = SegmentLength();
+  const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
+  for (const int layer : MixingLayers(config)) {
+    sequence_.mixing[layer].inputs =
+        at::empty({config.sequence_length(), config.d_model()}, options);
   }
 }
 
+int64_t CachedDecoder::SegmentLength() const {
+  return mode_ == MergeMode::kPrompt ? config_.sequence_length()
+                                     : config_.routing().segment_length();
+}
+
 std::vector<float> CachedDecoder::Append(std::span<const int32_t> tokens) {
-  const size_t segment = mode_ == MergeMode::kPrompt ? model_.config.sequence_length()
-                                                     : model_.config.routing().segment_length();
+  const auto segment = static_cast<size_t>(SegmentLength());
   while (!tokens.empty()) {
-    const size_t count = std::min(tokens.size(), segment - sequence_.tokens.size() % segment);
+    // Layers that mix choose by all tokens of a prompt, so the segments are divided further down.
+    const size_t count = sequence_.segment > 0
+                             ? tokens.size()
+                             : std::min(tokens.size(), segment - sequence_.tokens.size() % segment);
     Advance(model_, tokens.first(count), &sequence_);
     tokens = tokens.subspan(count);
   }

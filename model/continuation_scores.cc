@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/advance.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/document_mask.h"
 #include "model/kernels/branch_attention.h"
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/rms_norm.h"
+#include "model/layer_mixing.h"
 
 namespace braid {
 namespace {
@@ -54,34 +57,80 @@ VisibleTokens VisibleTo(const v1::ModelConfig& config, const SequenceState& sequ
   return visible;
 }
 
+// Continuations of one sequence, [C, T] tokens.
+struct Branches {
+  const ModelTensors& model;
+  at::Tensor tokens;
+  VisibleTokens visible;
+  int64_t position = 0;  // tokens of the sequence
+};
+
+// Returns the output of a layer, whose state of the sequence is `state`, for h [C * T, D].
+at::Tensor RunBranchLayer(const Branches& branches, int layer, const LayerState& state,
+                          at::Tensor h) {
+  const ModelTensors& model = branches.model;
+  const LayerWeights& w = model.weights.layers[layer];
+  const int64_t d = h.size(1), count = branches.tokens.size(0), length = branches.tokens.size(1);
+  const std::vector<int64_t> shape = {count, length, d};
+  const at::Tensor qkv = ProjectQkv(model.config, w, h).view({count, length, -1});
+  const at::Tensor mixed = Attend(model, qkv, state, branches.position, branches.visible);
+  h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
+  const at::Tensor x = RmsNorm(h, w.ffn_norm, model.config.norm_epsilon());
+  return state.ffn->AddBranchFfn(h.view(shape), x.view(shape), branches.tokens).view({-1, d});
+}
+
+// Returns the layers that the positions of the branches choose, z [C * T, D]. Positions of the
+// example with which the sequence ends take its choice.
+MixingChoice ChooseInBranches(const LayerMixer& mixer, const Branches& branches, int layer,
+                              const at::Tensor& z, const MixingChoice& stored) {
+  const at::Tensor& tokens = branches.tokens;
+  const at::Tensor own = FirstVisible(branches.model.config, tokens);
+  RoutingContext context;
+  context.layer = layer;
+  const MixingChoice choice =
+      mixer.Choose(z.view({tokens.size(0), tokens.size(1), -1}),
+                   UnitsOf(own, {}, tokens.size(0), tokens.size(1), z.device()),
+                   /*training=*/false, context);
+  const bool begins = branches.visible.begin == branches.position;
+  if (!MixesByPrompt(branches.model.config) || begins) return choice;
+  const at::Tensor earlier =
+      own.defined() ? own.eq(0).flatten() : at::ones({z.size(0)}, tokens.options()).eq(1);
+  return WithEarlier(choice, earlier.to(z.device()), stored);
+}
+
 // Returns the hidden states [C * T, D] after the final norm of tokens [C, T]. Padding comes after a
 // continuation, so causal attention keeps it from having any influence.
-at::Tensor RunBranches(const ModelTensors& model, const SequenceState& sequence,
-                       const at::Tensor& tokens) {
-  const int64_t d = model.config.d_model();
-  const std::vector<int64_t> shape = {tokens.size(0), tokens.size(1), d};
-  const double epsilon = model.config.norm_epsilon();
-  const VisibleTokens visible = VisibleTo(model.config, sequence, tokens);
+at::Tensor RunBranches(const ModelTensors& model, const at::Tensor& tokens,
+                       SequenceState* sequence) {
+  const Branches branches{model, tokens, VisibleTo(model.config, *sequence, tokens),
+                          sequence->position()};
+  const LayerMixer mixer(model.config, model.weights.mixing);
   at::Tensor h = at::embedding(model.weights.embedding, tokens.flatten());
-  for (size_t i = 0; i < sequence.layers.size(); ++i) {
-    const LayerWeights& w = model.weights.layers[i];
-    const at::Tensor qkv =
-        ProjectQkv(model.config, w, h).view({tokens.size(0), tokens.size(1), -1});
-    const at::Tensor mixed = Attend(model, qkv, sequence.layers[i], sequence.position(), visible);
-    h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
-    const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
-    h = sequence.layers[i].ffn->AddBranchFfn(h.view(shape), x.view(shape), tokens).view({-1, d});
+  for (int layer = 0; layer < model.config.num_layers(); ++layer) {
+    const at::Tensor own = RunBranchLayer(branches, layer, sequence->layers[layer], h);
+    at::Tensor sum = own;
+    if (mixer.Mixes(layer)) {
+      MixingState& mixing = sequence->mixing.at(layer);
+      const MixingChoice choice = ChooseInBranches(mixer, branches, layer, h, mixing.choice);
+      for (const MixedPart& part : mixer.PartsOf(layer, choice, 1)) {
+        const LayerState& state =
+            *OtherLayer(model, part.layer, sequence->position(), sequence, &mixing);
+        const at::Tensor other = RunBranchLayer(branches, part.layer, state, h);
+        sum = sum + part.coefficients.unsqueeze(1) * (other - own);
+      }
+    }
+    h = sum;
   }
-  return RmsNorm(h, model.weights.final_norm, epsilon);
+  return RmsNorm(h, model.weights.final_norm, model.config.norm_epsilon());
 }
 
 // Returns the scores of the group's continuations, one after the other.
-at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence, Continuations all,
-                       std::span<const size_t> group, int64_t length) {
-  at::Tensor hidden = sequence.last_hidden;
+at::Tensor GroupScores(const ModelTensors& model, Continuations all, std::span<const size_t> group,
+                       int64_t length, SequenceState* sequence) {
+  at::Tensor hidden = sequence->last_hidden;
   if (length > 0) {
     const at::Tensor tokens = FedTokens(all, group, length).to(hidden.device());
-    hidden = at::cat({hidden, RunBranches(model, sequence, tokens)});
+    hidden = at::cat({hidden, RunBranches(model, tokens, sequence)});
   }
   // indices into `hidden`: the sequence's last token, then [C, T]
   std::vector<int64_t> rows, targets;
@@ -104,8 +153,8 @@ at::Tensor GroupScores(const ModelTensors& model, const SequenceState& sequence,
 // Sorting by length keeps the padding of a group small. The first token of a continuation is scored
 // from the sequence's last hidden state, so T tokens need only T - 1 forward positions.
 std::vector<std::vector<float>> ContinuationScores(const ModelTensors& model,
-                                                   const SequenceState& sequence,
-                                                   Continuations continuations) {
+                                                   Continuations continuations,
+                                                   SequenceState* sequence) {
   std::vector<size_t> order(continuations.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
@@ -117,7 +166,7 @@ std::vector<std::vector<float>> ContinuationScores(const ModelTensors& model,
     const size_t count = std::min(order.size() - begin, room);
     const std::span<const size_t> group = std::span(order).subspan(begin, count);
     const at::Tensor values =
-        GroupScores(model, sequence, continuations, group, static_cast<int64_t>(longest) - 1);
+        GroupScores(model, continuations, group, static_cast<int64_t>(longest) - 1, sequence);
     const float* next = values.data_ptr<float>();
     for (size_t i : group) {
       scores[i].assign(next, next + continuations[i].size());

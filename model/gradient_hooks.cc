@@ -49,6 +49,12 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
       }
     }
   }
+  for (const MixingGate& gate : weights.mixing.gates) {
+    for (const at::Tensor& leaf : {gate.weight, gate.bias, gate.projection, gate.log_scale}) {
+      watch(leaf);
+    }
+  }
+  watch(weights.mixing.alpha);
   watch(weights.final_norm);
   if (!weights.head.is_same(weights.embedding)) watch(weights.head);
 }

@@ -12,6 +12,7 @@
 #include "model/cached_decoder.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/initial_weights.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/gradient_hooks.h"
 #include "model/kernels/cross_entropy.h"
@@ -161,8 +162,9 @@ class LanguageModel::Impl {
     return absl::OkStatus();
   }
 
-  // A router with random numbers may be undefined outside training.
+  // A router with random numbers, or a choice of layers, may be undefined outside training.
   absl::Status CheckInference() const {
+    RETURN_IF_ERROR(CheckMixingInference(config_));
     if (config_.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
     return CheckActiveExperts(config_, "active_experts",
                               config_.routing().token().active_experts());
@@ -175,9 +177,12 @@ class LanguageModel::Impl {
   void SetGatePenalty(double coefficient) { gate_penalty_ = coefficient; }
 
   HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode,
-                   std::span<const int32_t> first_visible = {}) const {
-    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode, {},
-                          VisibleTensor(first_visible, batch_size));
+                   std::span<const int32_t> first_visible = {},
+                   const at::Tensor& counted = {}) const {
+    RoutingContext context;
+    context.counted = counted;
+    return RunTransformer(config_, weights_, tables_, TokenTensor(inputs, batch_size), mode,
+                          context, VisibleTensor(first_visible, batch_size));
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -207,7 +212,8 @@ class LanguageModel::Impl {
     TrainResult result;
     const Loss loss = LossOf(states, TokenTensor(targets, 1)[0], gradient_scale, &result);
     at::Tensor total = loss.total;
-    if (states.balance_loss.defined() || states.dropout_loss.defined()) {
+    if (states.balance_loss.defined() || states.dropout_loss.defined() ||
+        states.mixing_loss.defined()) {
       total = total + SideLosses(states, counted, gradient_scale, &result);
     }
     total.backward();
@@ -221,7 +227,8 @@ class LanguageModel::Impl {
   ForwardResult Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                          int64_t batch_size, MergeMode mode, bool want_routing,
                          std::span<const int32_t> first_visible) const {
-    const HiddenStates states = Run(inputs, batch_size, mode, first_visible);
+    const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
+    const HiddenStates states = Run(inputs, batch_size, mode, first_visible, counted);
     const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0],
                                           config_.logit_soft_cap());
     ForwardResult result{ToVector<float>(losses), {}};
@@ -268,10 +275,18 @@ class LanguageModel::Impl {
                         TrainResult* result) const {
     at::Tensor total = at::zeros({}, states.hidden.options());
     if (states.dropout_loss.defined()) total = total + states.dropout_loss * counted.sum() * scale;
+    // Returns the mean over the passes of a loss [B] of sequences, weighed by their tokens.
+    const auto weighed = [&](const at::Tensor& loss) {
+      const at::Tensor sum = (loss.view({-1, counted.size(0)}).mean(0) * counted.sum(1)).sum();
+      result->balance_loss_sum += sum.item<double>();
+      return sum;
+    };
+    if (states.mixing_loss.defined()) {
+      const double coefficient = config_.layer_mixing().balance_loss();
+      total = total + weighed(states.mixing_loss) * (scale * coefficient);
+    }
     if (!states.balance_loss.defined()) return total;
-    const at::Tensor passes = states.balance_loss.view({-1, counted.size(0)});
-    const at::Tensor balance = (passes.mean(0) * counted.sum(1)).sum();
-    result->balance_loss_sum = balance.item<double>();
+    const at::Tensor balance = weighed(states.balance_loss);
     if (config_.routing().token().gate() == v1::TokenRouting::RELU) {
       for (const LayerRoutingTensor& layer : states.routing) {
         const at::Tensor used = layer.chosen.narrow(0, 0, counted.size(0)).ge(0).sum(2);

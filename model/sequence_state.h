@@ -6,11 +6,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "braid/v1/model.pb.h"
+#include "model/config/merge_mode.h"
 #include "model/kernels/causal_attention.h"
+#include "model/layer_mixing.h"
 #include "model/routing/incremental_ffn.h"
 #include "model/transformer.h"
 
@@ -26,10 +29,23 @@ struct ModelTensors {
 struct LayerState {
   at::Tensor keys, values;  // [Hkv, sequence_length, hd]
   std::unique_ptr<IncrementalFfn> ffn;
+  int64_t position = 0;  // how many positions of the sequence have passed through the layer
+};
+
+// What a mixing layer keeps beside its own state. Another layer gets keys and values of this
+// layer's inputs when a position first chooses it, for all positions before it.
+struct MixingState {
+  at::Tensor inputs;                 // [sequence_length, D]
+  std::map<int, LayerState> others;  // by layer
+  MixingChoice choice;               // [1, K], that of the current example with SEQUENCE
 };
 
 struct SequenceState {
   std::vector<LayerState> layers;
+  std::map<int, MixingState> mixing;  // by mixing layer
+  // With segment routing: the segments' length, at whose multiples calls of an FFN are divided.
+  int64_t segment = 0;
+  MergeMode mode = MergeMode::kSegment;
   std::vector<int32_t> tokens;
   int active_experts = 0;  // TOKEN_CHOICE: experts of each token
   at::Tensor last_hidden;  // [1, D]: the state of the last token after the final norm.

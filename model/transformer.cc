@@ -6,15 +6,18 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/splitmix.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/rotary_frequencies.h"
 #include "model/document_mask.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/rms_norm.h"
+#include "model/layer_mixing.h"
 #include "model/routing/router.h"
 
 namespace braid {
@@ -154,6 +157,116 @@ at::Tensor NormalizeHeads(const at::Tensor& x, const at::Tensor& weight, double 
   return RmsNorm(x.reshape({-1, weight.size(0)}), weight, epsilon).view(x.sizes());
 }
 
+// The part of a batch that is made of the sequences `rows`.
+RoutingContext Subset(const RoutingContext& context, const std::vector<int64_t>& rows,
+                      const at::Tensor& index, std::vector<int64_t>* instances) {
+  RoutingContext subset = context;
+  for (const int64_t row : rows) {
+    instances->push_back(context.instances.empty() ? row : context.instances[row]);
+  }
+  subset.instances = *instances;
+  subset.tokens = context.tokens.index_select(0, index);
+  if (context.counted.defined()) subset.counted = context.counted.index_select(0, index);
+  return subset;
+}
+
+// The layers of a model as functions of whole sequences.
+class FullPass {
+ public:
+  FullPass(const v1::ModelConfig& config, const TransformerWeights& weights,
+           const AttentionTables& tables, MergeMode mode)
+      : config_(config), weights_(weights), tables_(tables), mode_(mode), routers_(config) {}
+
+  // Returns the output of a layer for h [T, D], which is [T, D] too. context.tokens are [B, L].
+  RoutedFfn Layer(int layer, at::Tensor h, const at::Tensor& visible,
+                  const RoutingContext& context) const {
+    const LayerWeights& w = weights_.layers[layer];
+    const int64_t batch = context.tokens.size(0), length = context.tokens.size(1);
+    const auto dropout = [&](AdapterInput input) {
+      return DropoutOf(w, mode_, context, batch, input);
+    };
+    const at::Tensor qkv =
+        ProjectQkv(config_, w, h, dropout(AdapterInput::kAttention)).view({batch, length, -1});
+    const at::Tensor mixed = CausalAttention(qkv, tables_, visible).flatten(0, 1);
+    h = w.adapters.attention_output.empty()
+            ? at::addmm(h, mixed, w.attention_output.t())
+            : AdaptedLinear(mixed, w.attention_output, h, w.adapters.attention_output,
+                            dropout(AdapterInput::kAttentionOutput));
+    const at::Tensor x = RmsNorm(h, w.ffn_norm, config_.norm_epsilon());
+    if (context.on_ffn_input) context.on_ffn_input(layer, x);
+    if (w.adapters.in_ffn()) {
+      return {h + AdaptedFfn(x, w.ffn.gate_up, w.ffn.down, w.adapters.gate_up, w.adapters.down,
+                             dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden)),
+              {}};
+    }
+    const std::vector<int64_t> shape = {batch, length, h.size(1)};
+    RoutedFfn ffn = routers_.Of(layer).AddFfn(h.view(shape), x.view(shape), w.ffn, mode_, context);
+    ffn.output = ffn.output.view({-1, h.size(1)});
+    return ffn;
+  }
+
+  // Returns own + sum_i c_i (h_i - own) for the parts i of a mixing layer with the input z [B, L,
+  // D] and the output own [T, D]. Only the sequences that chose a layer pass through it. The losses
+  // of its router and dropout are those of its own pass.
+  at::Tensor AddOthers(const std::vector<MixedPart>& parts, const at::Tensor& z,
+                       const at::Tensor& own, const at::Tensor& visible,
+                       RoutingContext context) const {
+    at::Tensor sum = own;
+    // Random numbers differ from those of the layer's own pass.
+    context.seed = Mix64(context.seed, 1 + static_cast<uint64_t>(context.layer));
+    context.on_ffn_input = nullptr;
+    for (const MixedPart& part : parts) {
+      context.layer = part.layer;
+      // Both passes of a consistency loss are numbered in the whole batch.
+      if (context.passes > 1 || std::ssize(part.sequences) == z.size(0)) {
+        const at::Tensor other = Layer(part.layer, z.flatten(0, 1), visible, context).output;
+        sum = sum + part.coefficients.unsqueeze(1) * (other - own);
+        continue;
+      }
+      const at::Tensor index =
+          at::tensor(at::ArrayRef<int64_t>(part.sequences), at::kLong).to(z.device());
+      const auto rows = [&](const at::Tensor& all) {
+        return all.view({z.size(0), z.size(1), -1}).index_select(0, index).flatten(0, 1);
+      };
+      std::vector<int64_t> instances;
+      const RoutingContext subset = Subset(context, part.sequences, index, &instances);
+      const at::Tensor seen = visible.defined() ? visible.index_select(0, index) : visible;
+      const at::Tensor other = Layer(part.layer, rows(z), seen, subset).output;
+      const at::Tensor added = rows(part.coefficients) * (other - rows(own));
+      sum = sum.view(z.sizes())
+                .index_add(0, index, added.view({index.size(0), z.size(1), -1}))
+                .flatten(0, 1);
+    }
+    return sum;
+  }
+
+ private:
+  const v1::ModelConfig& config_;
+  const TransformerWeights& weights_;
+  const AttentionTables& tables_;
+  const MergeMode mode_;
+  const LayerRouters routers_;
+};
+
+MixingWeights BindMixing(const v1::ModelConfig& config, const Binder& binder) {
+  MixingWeights w;
+  if (config.layer_mixing().learn_alpha()) w.alpha = binder.Bind("model.layer_mixing.alpha");
+  if (!HasMixingGate(config)) return w;
+  for (const int layer : MixingLayers(config)) {
+    const std::string prefix = MixingGatePrefix(config, layer);
+    MixingGate& gate = w.gates.emplace_back();
+    gate.weight = binder.Bind(prefix + "weight");
+    if (config.layer_mixing().score() == v1::LayerMixing::COSINE) {
+      gate.projection = binder.Bind(prefix + "projection.weight");
+      gate.log_scale = binder.Bind(prefix + "log_scale");
+    } else {
+      gate.bias = binder.Bind(prefix + "bias");
+    }
+    if (!config.layer_mixing().own_gates()) break;
+  }
+  return w;
+}
+
 }  // namespace
 
 TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
@@ -165,6 +278,7 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuni
   for (int i = 0; i < config.num_layers(); ++i) w.layers.push_back(BindLayer(config, binder, i));
   BindAdapters(config, finetuning, binder, &w.layers);
   w.final_norm = binder.Bind("model.norm.weight", {d});
+  w.mixing = BindMixing(config, binder);
   w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
   return w;
 }
@@ -194,41 +308,36 @@ at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
                             RoutingContext context, const at::Tensor& first_visible) {
-  const int64_t batch = tokens.size(0), length = tokens.size(1), d = config.d_model();
-  const double epsilon = config.norm_epsilon();
-  const LayerRouters routers(config);
   const at::Tensor visible = first_visible.defined() ? first_visible : FirstVisible(config, tokens);
   context.tokens = tokens;
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
+  const FullPass pass(config, weights, tables, mode);
+  const LayerMixer mixer(config, weights.mixing);
+  const MixingUnits units =
+      config.has_layer_mixing()
+          ? UnitsOf(visible, context.counted, tokens.size(0), tokens.size(1), tokens.device())
+          : MixingUnits();
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
-    const LayerWeights& w = weights.layers[layer];
     context.layer = layer;
-    const auto dropout = [&](AdapterInput input) {
-      return DropoutOf(w, mode, context, batch, input);
-    };
-    const at::Tensor qkv =
-        ProjectQkv(config, w, h, dropout(AdapterInput::kAttention)).view({batch, length, -1});
-    const at::Tensor mixed = CausalAttention(qkv, tables, visible).flatten(0, 1);
-    h = w.adapters.attention_output.empty()
-            ? at::addmm(h, mixed, w.attention_output.t())
-            : AdaptedLinear(mixed, w.attention_output, h, w.adapters.attention_output,
-                            dropout(AdapterInput::kAttentionOutput));
-    const at::Tensor x = RmsNorm(h, w.ffn_norm, epsilon);
-    if (w.adapters.in_ffn()) {
-      h = h + AdaptedFfn(x, w.ffn.gate_up, w.ffn.down, w.adapters.gate_up, w.adapters.down,
-                         dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden));
-      continue;
+    const RoutedFfn own = pass.Layer(layer, h, visible, context);
+    if (own.weights.defined()) result.routing.push_back({layer, own.weights, own.chosen});
+    AddTo(own.balance_loss, &result.balance_loss);
+    AddTo(own.dropout_loss, &result.dropout_loss);
+    if (mixer.Mixes(layer)) {
+      const at::Tensor z = h.view({tokens.size(0), tokens.size(1), -1});
+      at::Tensor balance;
+      const MixingChoice choice =
+          mixer.Choose(z, units, mode == MergeMode::kTraining, context, &balance);
+      AddTo(balance, &result.mixing_loss);
+      h = pass.AddOthers(mixer.PartsOf(layer, choice, tokens.size(0)), z, own.output, visible,
+                         context);
+    } else {
+      h = own.output;
     }
-    const RoutedFfn ffn = routers.Of(layer).AddFfn(
-        h.view({batch, length, d}), x.view({batch, length, d}), w.ffn, mode, context);
-    h = ffn.output.view({-1, d});
-    if (ffn.weights.defined()) result.routing.push_back({layer, ffn.weights, ffn.chosen});
-    AddTo(ffn.balance_loss, &result.balance_loss);
-    AddTo(ffn.dropout_loss, &result.dropout_loss);
   }
-  result.hidden = RmsNorm(h, weights.final_norm, epsilon);
+  result.hidden = RmsNorm(h, weights.final_norm, config.norm_epsilon());
   return result;
 }
 

@@ -4,6 +4,7 @@
 // A layer updates the residual stream h [T, D], T = B * L:
 //   h += attention(RmsNorm(h) Wqkv^T + bqkv) Wo^T      (with RMSNorm of q and k heads if
 //   configured) h += ffn(RmsNorm(h))      as decided by the layer's router (routing/router.h)
+// Layers that mix take a part of what other layers make of the same h (layer_mixing.h).
 #ifndef BRAID_MODEL_TRANSFORMER_H_
 #define BRAID_MODEL_TRANSFORMER_H_
 
@@ -16,6 +17,7 @@
 #include "model/config/merge_mode.h"
 #include "model/kernels/adapted_linear.h"
 #include "model/kernels/causal_attention.h"
+#include "model/layer_mixing.h"
 #include "model/routing/ffn_weights.h"
 #include "model/routing/routing_context.h"
 
@@ -45,6 +47,7 @@ struct TransformerWeights {
   std::vector<LayerWeights> layers;
   at::Tensor final_norm;  // [D]
   at::Tensor head;        // [V, D]; the embedding itself when tied
+  MixingWeights mixing;
 };
 
 // Returns views of flat arrays that have the FinetunedLayout of `finetuning`, which is resolved.
@@ -73,6 +76,8 @@ struct HiddenStates {
   std::vector<LayerRoutingTensor> routing;
   // [B], summed over layers; undefined without a balance loss or a penalty of gates.
   at::Tensor balance_loss;
+  // [B], summed over layers; undefined without a balance loss of layers that mix.
+  at::Tensor mixing_loss;
   // A scalar, summed over layers; undefined without learned rates of dropout.
   at::Tensor dropout_loss;
 };

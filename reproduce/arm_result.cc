@@ -65,6 +65,23 @@ void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* r
   }
 }
 
+TaskScore TaskScoreOf(const v1::TaskResult& result, const std::string& scoring) {
+  TaskScore score{.task = result.task(), .scoring = scoring};
+  for (const v1::TaskExample& example : result.examples()) {
+    score.answer_losses.push_back(example.answer_loss());
+    if (example.has_score()) score.figures.push_back(example.score());
+  }
+  return score;
+}
+
+const TaskScore* FindTaskScore(const ArmResult& result, const std::string& task,
+                               const std::string& scoring) {
+  const auto found = std::ranges::find_if(result.tasks, [&](const TaskScore& score) {
+    return score.task == task && score.scoring == scoring;
+  });
+  return found == result.tasks.end() ? nullptr : &*found;
+}
+
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
                               int32_t first_positions, int32_t active_experts) {
   const auto found = std::ranges::find_if(result.heldout, [&](const HeldoutScore& score) {

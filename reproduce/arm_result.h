@@ -56,6 +56,18 @@ struct DomainWeights {
   std::vector<std::vector<double>> layers = {};
 };
 
+// A fine-tuned model on one task.
+struct TaskScore {
+  // The task that was scored.
+  std::string task = {};
+  // TaskScoring::name.
+  std::string scoring = {};
+  // Nats of the right answer to each example, and its part of the task's main figure (empty for
+  // figures of the whole task).
+  std::vector<double> answer_losses = {};
+  std::vector<double> figures = {};
+};
+
 // One run: an arm of the experiment on one order of the documents with one seed.
 struct ArmResult {
   std::string arm = {};
@@ -68,6 +80,9 @@ struct ArmResult {
   std::vector<v1::StepMetrics> metrics = {};
   // With kSegment routing; empty for a dense model.
   std::vector<DomainWeights> routing = {};
+  // The task on which the model was fine-tuned, and its scores; empty for other runs.
+  std::string task = {};
+  std::vector<TaskScore> tasks = {};
 };
 
 // Returns the routing with which the evaluation was made.
@@ -79,7 +94,12 @@ std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation);
 // Sets result->heldout, and result->routing from the evaluation with kSegment routing.
 void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result);
 
-// Returns nullptr if there is no such score.
+// Returns the scores of one task, which must have been requested with its examples.
+TaskScore TaskScoreOf(const v1::TaskResult& result, const std::string& scoring);
+
+// Return nullptr if there is no such score.
+const TaskScore* FindTaskScore(const ArmResult& result, const std::string& task,
+                               const std::string& scoring);
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
                               int32_t first_positions, int32_t active_experts = 0);
 

@@ -45,7 +45,9 @@ bool OfOneSeed(const ClaimPart& part) { return part.estimate && part.estimate->b
 double SeedAllowance(const ClaimPart& part) {
   if (!part.estimate || !HasInterval(*part.estimate)) return 0;
   if (part.rule) return SeedAllowance(*part.estimate, *part.rule);
-  return OfOneSeed(part) && part.unit == kLossUnit ? kSingleSeedAllowance : 0;
+  if (!OfOneSeed(part)) return 0;
+  if (part.unit == kAnswerUnit) return kAnswerGain.single_seed_allowance;
+  return part.unit == kLossUnit ? kSingleSeedAllowance : 0;
 }
 
 bool NeedsSecondSeed(const Claim& claim) {
@@ -86,6 +88,15 @@ std::optional<double> ClaimBuilder::AddHeldout(const std::string& name,
 
 void ClaimBuilder::AddHeldout(const std::vector<HeldoutPart>& parts) {
   for (const HeldoutPart& part : parts) AddHeldout(part.name, part.rule, part.contrast);
+}
+
+std::optional<double> ClaimBuilder::AddAnswers(const std::string& name,
+                                               std::optional<VerdictRule> rule,
+                                               const TaskContrast& contrast) {
+  const auto estimate = TaskEffect(evidence_, contrast, settings_.bootstrap);
+  AddPart(name, contrast.measure == TaskMeasure::kAnswerLoss ? kAnswerUnit : "share of answers",
+          rule, estimate);
+  return estimate.ok() ? std::optional(estimate->effect) : std::nullopt;
 }
 
 void ClaimBuilder::AddTraining(const std::string& name, std::optional<VerdictRule> rule,

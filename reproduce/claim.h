@@ -10,6 +10,7 @@
 #include "evaluation/statistics/paired_bootstrap.h"
 #include "reproduce/claim_series.h"
 #include "reproduce/contrasts.h"
+#include "reproduce/task_contrast.h"
 #include "reproduce/verdict.h"
 
 namespace braid {
@@ -49,6 +50,7 @@ struct Claim {
 };
 
 inline constexpr char kLossUnit[] = "nats per token";
+inline constexpr char kAnswerUnit[] = "nats per answer";
 
 struct ClaimSettings {
   PairedBootstrapOptions bootstrap = {};
@@ -76,6 +78,9 @@ class ClaimBuilder {
                                    HeldoutContrast contrast);
   // Adds several in this order.
   void AddHeldout(const std::vector<HeldoutPart>& parts);
+  // Adds an effect on the losses of answers in nats per answer. Returns as AddHeldout.
+  std::optional<double> AddAnswers(const std::string& name, std::optional<VerdictRule> rule,
+                                   const TaskContrast& contrast);
   void AddTraining(const std::string& name, std::optional<VerdictRule> rule,
                    const TrainingContrast& contrast);
   void AddStatistic(const std::string& name, const std::string& unit,

@@ -15,6 +15,7 @@ std::string ArmDefinition::SettingsText() const {
 }
 
 std::string PlannedRun::name() const {
+  if (!task.empty()) return absl::StrCat(arm.name, "-", task, "-seed-", seed);
   return absl::StrCat(arm.name, order == v1::SIMILARITY ? "-similarity" : "-random", "-seed-",
                       seed);
 }

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "reproduce/arm_result.h"
@@ -28,6 +30,37 @@ struct DatasetDefinition {
   double passes = 0;
 };
 
+// A task with training examples on which models are fine-tuned.
+struct TunedTask {
+  // A built-in task.
+  std::string name = {};
+  // Tasks of another origin on which the tuned models are scored as well.
+  std::vector<std::string> further = {};
+  // Approximate tokens of one epoch; a guide only.
+  int64_t num_tokens = 0;
+};
+
+// A way in which a fine-tuned model is scored on tasks.
+struct TaskScoring {
+  // "" for the model as it was trained.
+  std::string name = {};
+  // Experts per token; 0: as in training.
+  int32_t active_experts = 0;
+  // The FFNs are split for the scoring.
+  std::optional<v1::ExpertSplit> split = {};
+};
+
+// What makes an arm a fine-tuning of the model of another arm with the same seed, once on each task
+// of the experiment.
+struct FineTuning {
+  std::string base = {};
+  // The FFNs of the base are split before training.
+  std::optional<v1::ExpertSplit> split = {};
+  // Passes over the examples, relative to those of the plan.
+  double epochs = 1;
+  std::vector<TaskScoring> scorings = {{}};
+};
+
 // A model and its training. All arms have the same values of all settings that are not listed here.
 struct ArmDefinition {
   std::string name = {};
@@ -39,6 +72,8 @@ struct ArmDefinition {
   std::vector<v1::OrderMode> orders = {v1::SIMILARITY};
   // Dataset it is trained on; empty: the first one in the order of the run.
   std::string dataset = {};
+  // Present for an arm that is fine-tuned; its settings are then merged into `tuning_settings`.
+  std::optional<FineTuning> tuning = {};
   // Left out by --quick.
   bool full_only = false;
   // Measured on one thread with a second such run in parallel (2 cores with AVX-512); a guide only.
@@ -56,8 +91,10 @@ struct PlannedRun {
   uint64_t seed = 0;
   // Host on which it is trained; empty: the host of the service.
   std::string host = {};
+  // Task on which it is fine-tuned; empty for other runs.
+  std::string task = {};
 
-  // "moe-similarity-seed-0", ...
+  // "moe-similarity-seed-0", "plain-sst2-seed-0", ...
   std::string name() const;
 };
 
@@ -77,6 +114,10 @@ struct PlanSize {
   // a larger corpus holds out a smaller fraction.
   int64_t heldout_windows = 0;
   int num_seeds = 1;
+  // Passes of a fine-tuning run over the examples of its task.
+  double epochs = 0;
+  // Examples of each task on which tuned models are scored, at most.
+  int64_t max_examples = 0;
 };
 
 struct Experiment {
@@ -89,8 +130,12 @@ struct Experiment {
   // "docs/reproduction/protocol.md".
   std::string protocol = {};
   int32_t sequence_length = 512;
-  // Settings of all arms.
+  int32_t vocab_size = 2048;
+  // Settings of all arms that are not fine-tuned.
   v1::RunSpec settings = {};
+  // Tasks of fine-tuning arms, and the settings of these arms.
+  std::vector<TunedTask> tasks = {};
+  v1::RunSpec tuning_settings = {};
   // The arm whose complete settings are shown.
   std::string main_arm = {};
   // All models are scored on the held-out split of the first.
@@ -98,7 +143,8 @@ struct Experiment {
   // Those that most claims need come first.
   std::vector<ArmDefinition> arms = {};
   PlanSize quick = {}, full = {};
-  // Returns the scorings that a run needs, the main one first.
+  // Returns the scorings of held-out text that a run needs, the main one first; none for a
+  // fine-tuning run.
   std::function<std::vector<PlannedScore>(const PlannedRun&)> scores = {};
   ClaimSettings claim_settings = {};
   // Returns all claims in order, also those without measurements.

@@ -29,6 +29,10 @@ std::string ClaimTitle(const Claim& claim);
 // Returns the configuration, the corpus and the runs.
 std::string SetupSection(const Reproduction& reproduction);
 
+// tuned_runs_table.cc
+// Returns the scores of all fine-tuned models; "" without any.
+std::string TunedRunsTable(const Reproduction& reproduction);
+
 // reading_section.cc
 // Returns the explanation of intervals, of the rule of verdicts and of the limits.
 std::string ReadingSection(const Reproduction& reproduction);

@@ -54,8 +54,16 @@ std::string ReadingSection(const Reproduction& reproduction) {
       ") include two sources of error: that of the text, by a bootstrap over blocks of held-out "
       "windows or training steps that all arms share, and that of the seeds, by "
       "Student\xE2\x80\x99s t. Numbers of the third kind have only the second.</p>\n");
+  const std::string answers =
+      reproduction.experiment->tasks.empty()
+          ? ""
+          : "<p><strong>Answers.</strong> Losses per answer are the nats of the right answer: of "
+            "its "
+            "share among the choices, or of the whole reference where the model writes. Effects "
+            "are means over tasks, which count alike. Their intervals treat the examples of a task "
+            "as the text, and seeds as above; all models are asked the same examples.</p>\n";
   return Section("How to read this page", "The meaning of the numbers and their limits.",
-                 absl::StrCat("<div class=\"reading\">\n", intervals, kRule,
+                 absl::StrCat("<div class=\"reading\">\n", intervals, answers, kRule,
                               LimitsHtml(*reproduction.experiment), "</div>\n"),
                  "reading");
 }

@@ -27,6 +27,7 @@
 #include "reproduce/reproduction_page.h"
 #include "reproduce/reproduction_report.h"
 #include "reproduce/run_scorer.h"
+#include "reproduce/tuning_plan.h"
 #include "rpc/interrupt.h"
 #include "runs/run_state.h"
 
@@ -139,22 +140,62 @@ class ExperimentRun {
   }
 
   absl::Status Train() {
+    runs_.resize(plan_.runs.size());
+    RETURN_IF_ERROR(TrainRuns(/*tuned=*/false));
+    const bool tunes = std::ranges::any_of(
+        plan_.runs, [](const PlannedRun& run) { return run.arm.tuning.has_value(); });
+    return tunes ? TrainRuns(/*tuned=*/true) : absl::OkStatus();
+  }
+
+  // Trains the fine-tuning runs whose base succeeded, or the other runs.
+  absl::Status TrainRuns(bool tuned) {
     SlotPlan work{.slots = options_.slots, .slots_of_hosts = options_.slots_of_hosts};
-    double scoring = 0;
-    for (const PlannedRun& run : plan_.runs) {
-      work.tasks.push_back(TaskOf(run));
-      scoring += PlannedScoringSeconds(plan_, run);
+    std::vector<size_t> indices;
+    ASSIGN_OR_RETURN(AnalysisClient analysis, session_.Analysis());
+    TunedRuns tunings(plan_, std::move(analysis), options_.prepare_task,
+                      options_.output_dir / "converted", board_);
+    for (size_t i = 0; i < plan_.runs.size(); ++i) {
+      const PlannedRun& run = plan_.runs[i];
+      if (run.arm.tuning.has_value() != tuned) continue;
+      if (!tuned) {
+        work.tasks.push_back(TaskOf(run));
+      } else if (const v1::Run& base = runs_[BaseRunOf(plan_, run)];
+                 base.state() == v1::RUN_SUCCEEDED) {
+        ASSIGN_OR_RETURN(work.tasks.emplace_back(), tunings.TaskOf(run, base));
+      } else {
+        continue;
+      }
+      indices.push_back(i);
     }
-    work.seconds_afterwards = scoring / ScoringThreads(options_.slots);
+    work.seconds_afterwards = SecondsAfterwards(tuned);
     ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
-    ASSIGN_OR_RETURN(runs_, FollowSlots(client, work, board_));
+    ASSIGN_OR_RETURN(const std::vector<v1::Run> runs, FollowSlots(client, work, board_));
+    for (size_t i = 0; i < indices.size(); ++i) runs_[indices[i]] = runs[i];
     return absl::OkStatus();
+  }
+
+  // Returns the estimated time of what follows the training of these runs.
+  double SecondsAfterwards(bool tuned) const {
+    double scoring = 0;
+    std::vector<double> tunings;
+    for (const PlannedRun& run : plan_.runs) {
+      scoring += PlannedScoringSeconds(plan_, run);
+      if (!tuned && run.arm.tuning.has_value()) {
+        tunings.push_back(PlannedTrainingSeconds(plan_, run));
+      }
+    }
+    return scoring / ScoringThreads(options_.slots) + FinishTime(tunings, options_.slots);
   }
 
   // Returns the scorings of the model of a run; none if the run did not succeed.
   ScoringTask ScoringOf(size_t i) const {
     ScoringTask task{.run = runs_[i]};
     if (runs_[i].state() != v1::RUN_SUCCEEDED) return task;
+    if (plan_.runs[i].arm.tuning.has_value()) {
+      task.task_requests =
+          PlannedTaskScores(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
+      return task;
+    }
     // All models are scored on the same copy of the held-out text.
     task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
     if (corpus_.num_heldout_domains >= 2) return task;
@@ -180,9 +221,16 @@ class ExperimentRun {
     return absl::OkStatus();
   }
 
+  // Returns why a run has no result, or OK.
+  absl::Status OutcomeOfRun(size_t i, const TaskScores& scores) const {
+    if (runs_[i].id().empty()) {
+      return absl::AbortedError("the run whose model it starts from has no result");
+    }
+    return runs_[i].state() == v1::RUN_SUCCEEDED ? scores.status() : RunOutcome(runs_[i]);
+  }
+
   absl::Status CollectRun(TrainingClient& training, size_t i, const TaskScores& scores) {
-    const absl::Status outcome =
-        runs_[i].state() == v1::RUN_SUCCEEDED ? scores.status() : RunOutcome(runs_[i]);
+    const absl::Status outcome = OutcomeOfRun(i, scores);
     if (!outcome.ok()) {
       failures_.push_back(absl::StrFormat("%s (%s): %s", plan_.runs[i].name(), runs_[i].id(),
                                           std::string(outcome.message())));
@@ -192,11 +240,14 @@ class ExperimentRun {
     ArmResult result{.arm = run.arm.name,
                      .order = run.order,
                      .seed = run.seed,
-                     .num_experts = run.arm.num_experts()};
-    AddEvaluations(*scores, &result);
+                     .num_experts = run.arm.num_experts(),
+                     .task = run.task,
+                     .tasks = scores->tasks};
+    AddEvaluations(scores->evaluations, &result);
     ASSIGN_OR_RETURN(result.metrics, MetricsOf(training, runs_[i].id()));
-    reproduced_.push_back(
-        ReproducedRunOf(result, run.name(), runs_[i].id(), experiment().scores(run).front()));
+    const PlannedScore score =
+        run.arm.tuning.has_value() ? PlannedScore() : experiment().scores(run).front();
+    reproduced_.push_back(ReproducedRunOf(result, run.name(), runs_[i].id(), score));
     evidence_.results.push_back(std::move(result));
     return absl::OkStatus();
   }
@@ -217,6 +268,7 @@ class ExperimentRun {
                               .version = options_.version,
                               .num_steps = plan_.num_steps,
                               .tokens_of_run = plan_.num_tokens_of_run(),
+                              .epochs = plan_.epochs,
                               .corpus_paths = corpus_paths_,
                               .dataset_dirs = corpus_.dataset_dirs,
                               .heldout_windows = HeldoutWindows(evidence_.results),

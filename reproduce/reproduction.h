@@ -11,6 +11,7 @@
 #include "client/session.h"
 #include "client/training_slots.h"
 #include "reproduce/reproduction_plan.h"
+#include "reproduce/tuned_runs.h"
 
 namespace braid {
 
@@ -18,6 +19,10 @@ struct ReproductionOptions {
   ReproductionPlan plan;
   // Without paths, text of this machine is used.
   CorpusSource source;
+  // Directory of the task files, and how training examples of a task are prepared, for plans with
+  // fine-tuning runs.
+  std::string tasks_dir = {};
+  PrepareTask prepare_task = nullptr;
   // Number of concurrent runs.
   int slots = 1;
   // Number of concurrent runs for each host in the plan; empty if the runs have no hosts.

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -28,6 +29,8 @@ constexpr double kSecondsOfStart = 2;
 // Scoring on one thread.
 constexpr double kScoredTokensPerSecond = 51200;
 constexpr double kMostHeldout = 0.03;
+// Scoring of a fine-tuned model on the examples of its tasks.
+constexpr double kSecondsOfTaskScoring = 8;
 // Least text of a dataset that runs repeat. Documents are chosen by hash, so of less there might be
 // none.
 constexpr double kLeastRepeatedBytes = 65536;
@@ -37,11 +40,36 @@ ReproductionPlan MakePlan(const Experiment& experiment, std::string name, const 
                         .name = std::move(name),
                         .num_steps = size.num_steps,
                         .heldout_windows = size.heldout_windows,
+                        .epochs = size.epochs,
+                        .max_examples = size.max_examples,
                         .arms = experiment.arms};
   if (plan.name == "quick") {
     std::erase_if(plan.arms, [](const ArmDefinition& arm) { return arm.full_only; });
   }
   return WithSeeds(std::move(plan), size.num_seeds);
+}
+
+// Adds the runs of an arm with one seed.
+void AddRuns(const ArmDefinition& arm, uint64_t seed, ReproductionPlan* plan) {
+  if (!arm.tuning.has_value()) {
+    for (const v1::OrderMode order : arm.orders) plan->runs.push_back({arm, order, seed});
+    return;
+  }
+  for (const TunedTask& task : plan->experiment->tasks) {
+    plan->runs.push_back({.arm = arm, .order = v1::RANDOM, .seed = seed, .task = task.name});
+  }
+}
+
+// Returns the tokens on which a fine-tuning run trains; without a task, in the mean over tasks.
+double TunedTokens(const ReproductionPlan& plan, const PlannedRun& run) {
+  double tokens = 0;
+  int count = 0;
+  for (const TunedTask& task : plan.experiment->tasks) {
+    if (!run.task.empty() && task.name != run.task) continue;
+    tokens += static_cast<double>(task.num_tokens);
+    ++count;
+  }
+  return tokens / std::max(count, 1) * plan.epochs * run.arm.tuning->epochs;
 }
 
 // Returns the fraction of the documents to hold out of a dataset.
@@ -126,10 +154,12 @@ absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
                           absl::StrAppend(out, arm.name);
                         })));
   }
+  std::set<std::string> kept(names.begin(), names.end());
+  for (const ArmDefinition& arm : all) {
+    if (arm.tuning.has_value() && kept.contains(arm.name)) kept.insert(arm.tuning->base);
+  }
   plan.arms = all;
-  std::erase_if(plan.arms, [&](const ArmDefinition& arm) {
-    return std::ranges::find(names, arm.name) == names.end();
-  });
+  std::erase_if(plan.arms, [&](const ArmDefinition& arm) { return !kept.contains(arm.name); });
   const int num_seeds = plan.num_seeds;
   return WithSeeds(std::move(plan), num_seeds);
 }
@@ -138,11 +168,7 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
   plan.num_seeds = num_seeds;
   plan.runs.clear();
   for (int seed = 0; seed < num_seeds; ++seed) {
-    for (const ArmDefinition& arm : plan.arms) {
-      for (const v1::OrderMode order : arm.orders) {
-        plan.runs.push_back({arm, order, static_cast<uint64_t>(seed)});
-      }
-    }
+    for (const ArmDefinition& arm : plan.arms) AddRuns(arm, static_cast<uint64_t>(seed), &plan);
   }
   return plan;
 }
@@ -169,7 +195,7 @@ v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& s
   spec.set_name("reproduce");
   for (const std::string& path : source.paths) spec.add_paths(path);
   *spec.mutable_ingest() = source.ingest;
-  spec.mutable_tokenizer()->set_vocab_size(2048);
+  spec.mutable_tokenizer()->set_vocab_size(plan.experiment->vocab_size);
   spec.mutable_tokenizer()->set_sample_bytes(4 << 20);
   spec.mutable_neighbors()->set_k(16);
   spec.mutable_pack()->set_sequence_length(plan.experiment->sequence_length);
@@ -189,14 +215,7 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
   spec.set_name(run.name());
   spec.set_num_steps(
       std::max<int64_t>(plan.num_steps * batch / spec.batch().global_batch_size(), 1));
-  spec.set_seed(run.seed);
-  spec.set_world_size(1);
-  spec.set_threads_per_rank(1);
-  if (!run.host.empty()) {
-    v1::HostSlots* const host = spec.mutable_launch()->add_hosts();
-    host->set_host(run.host);
-    host->set_slots(1);
-  }
+  SetProcesses(run, &spec);
   return spec;
 }
 
@@ -216,18 +235,32 @@ std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan
   return requests;
 }
 
+void SetProcesses(const PlannedRun& run, v1::RunSpec* spec) {
+  spec->set_seed(run.seed);
+  spec->set_world_size(1);
+  spec->set_threads_per_rank(1);
+  if (run.host.empty()) return;
+  v1::HostSlots* const host = spec->mutable_launch()->add_hosts();
+  host->set_host(run.host);
+  host->set_slots(1);
+}
+
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
                          const DatasetDirs& datasets) {
   return RepeatableRequestId(run.name(), PlannedRunSpec(plan, run, datasets));
 }
 
 double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
-  return kSecondsOfStart +
-         static_cast<double>(plan.num_tokens_of_run()) / run.arm.tokens_per_second;
+  const double tokens = run.arm.tuning.has_value() ? TunedTokens(plan, run)
+                                                   : static_cast<double>(plan.num_tokens_of_run());
+  return kSecondsOfStart + tokens / run.arm.tokens_per_second;
 }
 
 double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
   const Experiment& experiment = *plan.experiment;
+  if (run.arm.tuning.has_value()) {
+    return kSecondsOfTaskScoring * static_cast<double>(run.arm.tuning->scorings.size());
+  }
   return static_cast<double>(experiment.scores(run).size()) *
          static_cast<double>(plan.heldout_windows * experiment.sequence_length) /
          kScoredTokensPerSecond;
@@ -255,6 +288,8 @@ std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_byt
                                  {"plan", plan.name},
                                  {"num_steps", plan.num_steps},
                                  {"tokens_of_run", plan.num_tokens_of_run()},
+                                 {"epochs", plan.epochs},
+                                 {"max_examples", plan.max_examples},
                                  {"runs", runs},
                                  {"slots", slots},
                                  {"notes", notes},
@@ -283,6 +318,11 @@ void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, st
       CompactCount(static_cast<double>(plan.num_tokens_of_run())), slots,
       FormatClock(time.preparation), FormatClock(time.training), FormatClock(time.scoring),
       FormatClock(time.total()));
+  if (plan.experiment->tasks.empty()) return;
+  out << absl::StrFormat(
+      "%d of the runs train models for fine-tuning; the others make %g passes over the examples of "
+      "a task\n",
+      static_cast<int>(std::ranges::count(plan.runs, "", &PlannedRun::task)), plan.epochs);
 }
 
 }  // namespace braid

@@ -31,9 +31,13 @@ struct ReproductionPlan {
   int64_t num_steps = 0;
   int64_t heldout_windows = 0;
   int num_seeds = 0;
+  double epochs = 0;
+  int64_t max_examples = 0;
+  // Steps of a fine-tuning run instead of `epochs`; 0: as many as these take.
+  int64_t tuning_steps = 0;
   // Arms of the experiment, in its order.
   std::vector<ArmDefinition> arms = {};
-  // In order of seed.
+  // In order of seed; fine-tuning runs follow the run whose model they start from.
   std::vector<PlannedRun> runs = {};
 
   int64_t num_tokens_of_run() const { return num_steps * experiment->tokens_of_step(); }
@@ -43,7 +47,8 @@ struct ReproductionPlan {
 ReproductionPlan QuickPlan(const Experiment& experiment);
 ReproductionPlan FullPlan(const Experiment& experiment);
 // Returns the plan with only these arms of the experiment, in its order, also those that --quick
-// leaves out. Errors: InvalidArgument names an arm that does not exist.
+// leaves out, and the arms whose models they start from. Errors: InvalidArgument names an arm that
+// does not exist.
 absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
                                           std::span<const std::string> names);
 // Returns the plan with another number of seeds, which are numbered from 0.
@@ -76,7 +81,8 @@ double HeldoutFraction(const ReproductionPlan& plan, int64_t corpus_bytes);
 
 v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& source,
                              const DatasetDefinition& dataset);
-// Requires all datasets of the experiment.
+// Returns the settings of a run that is not a fine-tuning (tuning_plan.h has those). Requires all
+// datasets of the experiment.
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
                            const DatasetDirs& datasets);
 
@@ -90,6 +96,9 @@ std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan
 // existing run.
 std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
                          const DatasetDirs& datasets);
+
+// Sets seed, processes and host of a run.
+void SetProcesses(const PlannedRun& run, v1::RunSpec* spec);
 
 // Estimate the seconds on one thread with a second such run in parallel; accurate enough for a
 // progress bar.

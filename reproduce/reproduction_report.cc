@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -81,13 +82,37 @@ json ClaimJson(const Claim& claim) {
 }
 
 json RunJson(const ReproducedRun& run) {
-  return {{"name", run.name},
-          {"arm", run.arm},
-          {"order", OrderKey(run.order)},
-          {"seed", run.seed},
-          {"id", run.id},
-          {"training_loss", run.training_loss},
-          {"heldout_loss", run.heldout_loss}};
+  json object = {{"name", run.name},
+                 {"arm", run.arm},
+                 {"order", OrderKey(run.order)},
+                 {"seed", run.seed},
+                 {"id", run.id},
+                 {"training_loss", run.training_loss},
+                 {"heldout_loss", run.heldout_loss}};
+  if (run.task.empty()) return object;
+  object["task"] = run.task;
+  object["scores"] = json::array();
+  for (const TaskSummary& score : run.tasks) {
+    object["scores"].push_back({{"task", score.task},
+                                {"scoring", score.scoring},
+                                {"num_examples", score.num_examples},
+                                {"answer_loss", score.answer_loss},
+                                {"figure", score.figure}});
+  }
+  return object;
+}
+
+// Returns NaN for no values.
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+TaskSummary SummaryOf(const TaskScore& score) {
+  return {.task = score.task,
+          .scoring = score.scoring,
+          .num_examples = static_cast<int64_t>(score.answer_losses.size()),
+          .answer_loss = MeanOf(score.answer_losses),
+          .figure = MeanOf(score.figures)};
 }
 
 double HeldoutLoss(const ArmResult& result, const PlannedScore& planned) {
@@ -129,14 +154,18 @@ json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
 
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
                               const std::string& id, const PlannedScore& score) {
-  return {.name = name,
-          .arm = result.arm,
-          .order = result.order,
-          .seed = result.seed,
-          .id = id,
-          .training_loss = result.metrics.empty() ? std::numeric_limits<double>::quiet_NaN()
-                                                  : FinalLoss(result.metrics),
-          .heldout_loss = HeldoutLoss(result, score)};
+  ReproducedRun run{.name = name,
+                    .arm = result.arm,
+                    .order = result.order,
+                    .seed = result.seed,
+                    .id = id,
+                    .training_loss = result.metrics.empty()
+                                         ? std::numeric_limits<double>::quiet_NaN()
+                                         : FinalLoss(result.metrics),
+                    .heldout_loss = HeldoutLoss(result, score),
+                    .task = result.task};
+  for (const TaskScore& task : result.tasks) run.tasks.push_back(SummaryOf(task));
+  return run;
 }
 
 std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results) {
@@ -166,6 +195,7 @@ std::string ReproductionJson(const Reproduction& reproduction) {
                  {"domains", json::array()},
                  {"runs", json::array()},
                  {"claims", json::array()}};
+  if (reproduction.epochs > 0) object["epochs"] = reproduction.epochs;
   for (const DomainProfile& domain : reproduction.domains) {
     object["domains"].push_back(DomainJson(reproduction, domain));
   }

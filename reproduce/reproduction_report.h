@@ -13,6 +13,17 @@
 
 namespace braid {
 
+// The mean of a fine-tuned model's scores on one task.
+struct TaskSummary {
+  std::string task = {};
+  // TaskScoring::name.
+  std::string scoring = {};
+  int64_t num_examples = 0;
+  double answer_loss = 0;
+  // The main figure, such as the share of right answers; NaN for figures of the whole task.
+  double figure = 0;
+};
+
 // One run of the experiment.
 struct ReproducedRun {
   std::string name = {};
@@ -24,6 +35,9 @@ struct ReproducedRun {
   // Nats per token without first segments.
   double training_loss = 0;
   double heldout_loss = 0;
+  // The task on which it was fine-tuned, and its scores; empty for other runs.
+  std::string task = {};
+  std::vector<TaskSummary> tasks = {};
 };
 
 struct Reproduction {
@@ -36,6 +50,8 @@ struct Reproduction {
   std::string version = {};
   int64_t num_steps = 0;
   int64_t tokens_of_run = 0;
+  // Passes of fine-tuning runs over the examples; 0 without such runs.
+  double epochs = 0;
   double confidence = 0.95;
   // Files and directories on the host of the service that read them.
   std::vector<std::string> corpus_paths = {};

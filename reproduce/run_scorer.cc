@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,12 +20,12 @@ namespace {
 
 // Parses the content of a file of scores: the CRC-32C of a message as eight digits, then the
 // message. Returns false for any other content, which is then scored again.
-bool ParseScores(std::string_view content, v1::EvaluationResult* result) {
+bool ParseScores(std::string_view content, google::protobuf::Message* result) {
   constexpr size_t kDigits = 8;
   if (content.size() < kDigits) return false;
   const std::string bytes(content.substr(kDigits));
-  return content.substr(0, kDigits) == Crc32cToHex(Crc32c(bytes)) &&
-         result->ParseFromString(bytes) && result->evaluations_size() > 0;
+  return !bytes.empty() && content.substr(0, kDigits) == Crc32cToHex(Crc32c(bytes)) &&
+         result->ParseFromString(bytes);
 }
 
 class RunScorer {
@@ -73,41 +74,84 @@ class RunScorer {
   }
 
   TaskScores ScoreTask(const ScoringTask& task) {
-    std::vector<v1::Evaluation> evaluations;
+    RunScores scores;
     for (const v1::EvaluateRequest& request : task.requests) {
       ASSIGN_OR_RETURN(const v1::EvaluationResult result, Score(task.run, request));
-      evaluations.insert(evaluations.end(), result.evaluations().begin(),
-                         result.evaluations().end());
+      scores.evaluations.insert(scores.evaluations.end(), result.evaluations().begin(),
+                                result.evaluations().end());
     }
-    return evaluations;
+    for (const PlannedTaskScore& planned : task.task_requests) {
+      ASSIGN_OR_RETURN(const v1::TasksResult result, ScoreOnTasks(task.run, planned));
+      for (const v1::TaskResult& each : result.results()) {
+        scores.tasks.push_back(TaskScoreOf(each, planned.scoring));
+      }
+    }
+    return scores;
   }
 
   // The id alone is not enough, since it is given to another run once the files of the service are
   // deleted.
-  std::filesystem::path FileOf(const v1::Run& run, const v1::EvaluateRequest& request) const {
+  static std::string IdOf(const v1::Run& run, const google::protobuf::Message& request) {
     const std::string name =
         absl::StrFormat("%s-%s-%.0f", run.spec().name(), run.id(), run.created_at());
-    return directory_ / absl::StrCat(RepeatableRequestId(name, request), ".binpb");
+    return RepeatableRequestId(name, request);
   }
 
-  absl::StatusOr<v1::EvaluationResult> Score(const v1::Run& run,
-                                             const v1::EvaluateRequest& request) {
-    const std::filesystem::path file = FileOf(run, request);
+  // Returns the stored response, or that of `call`, which is then stored.
+  template <typename Result, typename Call>
+  absl::StatusOr<Result> StoredOr(const std::string& id, Call call) {
+    const std::filesystem::path file = directory_ / absl::StrCat(id, ".binpb");
     const absl::StatusOr<std::string> kept = ReadFile(file);
-    v1::EvaluationResult result;
+    Result result;
     if (kept.ok() && ParseScores(*kept, &result)) return result;
-    ASSIGN_OR_RETURN(result, Evaluate(request));
+    ASSIGN_OR_RETURN(result, call());
     const std::string bytes = result.SerializeAsString();
     RETURN_IF_ERROR(WriteFileAtomically(file, Crc32cToHex(Crc32c(bytes)) + bytes));
     return result;
   }
 
-  absl::StatusOr<v1::EvaluationResult> Evaluate(v1::EvaluateRequest request) {
+  absl::StatusOr<v1::EvaluationResult> Score(const v1::Run& run, v1::EvaluateRequest request) {
+    return StoredOr<v1::EvaluationResult>(IdOf(run, request), [&] {
+      request.set_strict(true);
+      return Patiently([&](AnalysisClient& client) {
+        return client.Evaluate(request, [](const v1::EvaluateEvent&) {});
+      });
+    });
+  }
+
+  absl::StatusOr<v1::TasksResult> ScoreOnTasks(const v1::Run& run,
+                                               const PlannedTaskScore& planned) {
+    std::string id = IdOf(run, planned.request);
+    if (planned.conversion.has_value()) id = RepeatableRequestId(id, *planned.conversion);
+    return StoredOr<v1::TasksResult>(id, [&]() -> absl::StatusOr<v1::TasksResult> {
+      v1::EvaluateTasksRequest request = planned.request;
+      if (planned.conversion.has_value()) {
+        ASSIGN_OR_RETURN(const std::string converted, Convert(*planned.conversion, id));
+        request.set_model(converted);
+        request.set_answers_dir(absl::StrCat(converted, "-answers"));
+      }
+      return Patiently([&](AnalysisClient& client) {
+        return client.EvaluateTasks(request, [](const v1::EvaluateTasksEvent&) {});
+      });
+    });
+  }
+
+  // Converts a model and returns the directory of the converted one.
+  absl::StatusOr<std::string> Convert(v1::ConvertRequest request, const std::string& id) {
+    RETURN_IF_ERROR(MakeDirectories(directory_ / "converted"));
+    request.set_output_dir((directory_ / "converted" / id).string());
+    ASSIGN_OR_RETURN(const v1::ConvertResponse response,
+                     Patiently([&](AnalysisClient& client) { return client.Convert(request); }));
+    return response.output_dir();
+  }
+
+  // Calls the service until it answers.
+  template <typename Call>
+  auto Patiently(Call call) -> decltype(call(std::declval<AnalysisClient&>())) {
     AnalysisClient client = client_;
-    request.set_strict(true);
     ServicePatience patience(patience_);
     while (true) {
-      auto result = client.Evaluate(request, [](const v1::EvaluateEvent&) {});
+      auto result = call(client);
       const bool waits = patience.Waits(result.status());
       if (Ended() || !LostServer(result.status())) return result;
       if (!waits) {

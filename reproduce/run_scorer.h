@@ -1,4 +1,4 @@
-// Scores the trained models of an experiment on its held-out text.
+// Scores the trained models of an experiment on its held-out text and on tasks.
 #ifndef BRAID_REPRODUCE_RUN_SCORER_H_
 #define BRAID_REPRODUCE_RUN_SCORER_H_
 
@@ -10,6 +10,8 @@
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/training.pb.h"
 #include "client/terminal/progress_board.h"
+#include "reproduce/arm_result.h"
+#include "reproduce/tuning_plan.h"
 #include "rpc/analysis_client.h"
 #include "rpc/service_patience.h"
 
@@ -18,10 +20,17 @@ namespace braid {
 struct ScoringTask {
   v1::Run run = {};
   std::vector<v1::EvaluateRequest> requests = {};
+  std::vector<PlannedTaskScore> task_requests = {};
 };
 
-// The evaluations of all requests of one task, or the error of the first request that failed.
-using TaskScores = absl::StatusOr<std::vector<v1::Evaluation>>;
+// The responses to all requests of one task.
+struct RunScores {
+  std::vector<v1::Evaluation> evaluations = {};
+  std::vector<TaskScore> tasks = {};
+};
+
+// The scores of one task, or the error of the first request that failed.
+using TaskScores = absl::StatusOr<RunScores>;
 
 // Returns the number of concurrent requests: at most the number of cores, since each request
 // occupies a core if the service is on this machine.
@@ -29,7 +38,8 @@ int ScoringThreads(int slots);
 
 // Returns the scores in the order of the tasks. Sends `slots` requests at a time, but not more than
 // there are tasks and cores. Each response is stored in a file of `directory`, whose name depends
-// on the run and the request, so that an interrupted scoring resumes where it stopped. Waits for a
+// on the run and the request, so that an interrupted scoring resumes where it stopped. Models that
+// are converted for a scoring are written to directory/converted. Waits for a
 // service that is unavailable. Errors: Unavailable if that takes longer than `patience`; Cancelled
 // on Ctrl-C. Other errors are results of their task.
 absl::StatusOr<std::vector<TaskScores>> ScoreRuns(

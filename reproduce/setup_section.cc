@@ -44,11 +44,15 @@ std::string Facts(const Reproduction& reproduction) {
       {"version", EscapeHtml(reproduction.version)},
       {"runs", absl::StrCat(reproduction.runs.size(), " with ", NumSeeds(reproduction),
                             NumSeeds(reproduction) == 1 ? " seed" : " seeds")},
-      {"each",
+      {reproduction.epochs > 0 ? "each base model" : "each",
        absl::StrCat(WithThousands(reproduction.num_steps), " steps, ",
                     FormatCount(static_cast<double>(reproduction.tokens_of_run)), " tokens")},
       {"time", FormatDuration(reproduction.seconds)},
   };
+  if (reproduction.epochs > 0) {
+    facts.emplace_back("fine-tuning", absl::StrFormat("%g passes over the examples of a task",
+                                                      reproduction.epochs));
+  }
   if (!reproduction.corpus_paths.empty()) {
     std::vector<std::string> paths;
     for (const std::string& path : reproduction.corpus_paths) paths.push_back(Code(path));
@@ -139,6 +143,12 @@ std::string Domains(const Reproduction& reproduction) {
       RenderTable(table));
 }
 
+// Returns the settings of an arm, with those of the split of its base model.
+std::string ArmText(const ArmDefinition& arm) {
+  if (!arm.tuning.has_value() || !arm.tuning->split.has_value()) return arm.SettingsText();
+  return absl::StrCat(arm.SettingsText(), " split { ", arm.tuning->split->ShortDebugString(), " }");
+}
+
 // Returns the arms that were run, in the order of the plan.
 std::string Arms(const Reproduction& reproduction) {
   std::set<std::string> names;
@@ -146,8 +156,7 @@ std::string Arms(const Reproduction& reproduction) {
   HtmlTable table{.header = {"arm", "description", "settings"}, .rows = {}, .numeric = false};
   for (const ArmDefinition& arm : reproduction.experiment->arms) {
     if (!names.contains(arm.name)) continue;
-    table.rows.push_back(
-        {{EscapeHtml(arm.name), EscapeHtml(arm.description), Code(arm.SettingsText())}});
+    table.rows.push_back({{EscapeHtml(arm.name), EscapeHtml(arm.description), Code(ArmText(arm))}});
   }
   return table.rows.empty() ? "" : absl::StrCat("<h3>Arms</h3>\n", RenderTable(table));
 }
@@ -157,6 +166,7 @@ std::string Runs(const Reproduction& reproduction) {
   HtmlTable table{.header = {"run", "order", "seed", "id", "training loss", "held-out loss"},
                   .rows = {}};
   for (const ReproducedRun& run : reproduction.runs) {
+    if (!run.task.empty()) continue;
     table.rows.push_back(
         {{EscapeHtml(run.name), OrderName(run.order), absl::StrCat(run.seed), EscapeHtml(run.id),
           FormatFixed(run.training_loss, 3), FormatFixed(run.heldout_loss, 3)}});
@@ -189,7 +199,8 @@ std::string SetupSection(const Reproduction& reproduction) {
                  "same sequences at every step, and the same initial values of all weights that "
                  "they have in common.",
                  absl::StrCat(Facts(reproduction), Configuration(reproduction), Notes(reproduction),
-                              Domains(reproduction), Arms(reproduction), Runs(reproduction)),
+                              Domains(reproduction), Arms(reproduction), Runs(reproduction),
+                              TunedRunsTable(reproduction)),
                  "setup");
 }
 

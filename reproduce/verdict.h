@@ -49,6 +49,13 @@ inline constexpr double kEqualLosses = 0.03;
 // deviation between seeds in a pilot experiment (0.016).
 inline constexpr double kSingleSeedAllowance = 0.02;
 
+// The same for the losses of answers, in nats per answer: the smallest gain of interest, the
+// largest difference of losses that count as equal, and the amount for one seed. Two scorings of
+// one model vary less between seeds than two models.
+inline constexpr VerdictRule kAnswerGain = {EffectRule::kPositive, 0.02, 0.02};
+inline constexpr VerdictRule kAnswerNoWorse = {EffectRule::kNotInferior, 0.02, 0.02};
+inline constexpr VerdictRule kAnswerEqual = {EffectRule::kEquivalent, 0.02, 0.01};
+
 // The rule for an effect that is claimed to be a lower loss.
 inline constexpr VerdictRule kGain = {EffectRule::kPositive, kSmallestGain, kSingleSeedAllowance};
 // The rule for a loss that is claimed to be no higher.

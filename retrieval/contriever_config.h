@@ -16,8 +16,8 @@ namespace braid {
 // one core.
 inline constexpr int64_t kContrieverBatchTexts = 64;
 
-// How the last hidden states of the tokens of a text become its vector: their mean, that of [CLS],
-// or that of the last token.
+// The rule by which the last hidden states of the tokens of a text become its vector: their mean,
+// that of [CLS], or that of the last token.
 enum class Pooling { kMean, kClassify, kLastToken };
 
 // The shape of the encoder: D = hidden_size, H = num_attention_heads, F = intermediate_size, V =

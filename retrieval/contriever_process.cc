@@ -26,7 +26,7 @@ constexpr char kProgramName[] = "braid-embedder";
 constexpr char kProgramVariable[] = "BRAID_EMBEDDER_PROGRAM";
 // Texts of a call before another caller may proceed; enough to form batches of similar length.
 constexpr size_t kTextsAtOnce = 256;
-// For a process that has closed its socket to end.
+// Maximum time for a process to exit after it has closed its socket.
 constexpr int kEndMilliseconds = 5000;
 
 // Returns the variables that the tensor library reads and programs need to start. All others, such

@@ -26,7 +26,7 @@
 namespace braid {
 
 struct ContrieverProcessOptions {
-  // As in ContrieverOptions.
+  // Same meaning as in ContrieverOptions.
   std::filesystem::path directory = {};
   int32_t max_tokens = 0;
   // Text that is put before each text; nullopt: the default prompt of the model.
@@ -52,8 +52,8 @@ class ContrieverProcess final : public Embedder {
   std::string fingerprint() const override { return hello_.fingerprint; }
   int64_t preferred_batch_texts() const override { return kContrieverBatchTexts; }
 
-  // A process that died is restarted once per 256 texts. RESOURCE_EXHAUSTED if that one is killed
-  // too; FAILED_PRECONDITION if the model has changed since Start.
+  // Embeds texts. If the process dies, it is restarted once per 256 texts. RESOURCE_EXHAUSTED if
+  // the second process is killed too; FAILED_PRECONDITION if the model has changed since Start.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
   absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,

@@ -29,7 +29,7 @@ struct EmbeddingClientOptions {
   // every 5 s), and before a replica describes itself.
   std::chrono::milliseconds deadline{60'000};
   std::chrono::milliseconds connect_deadline{5'000};
-  // How long to wait while no replica is available.
+  // Maximum wait while no replica is available.
   std::chrono::milliseconds give_up_after{300'000};
   // Maximum attempts to send a batch to replicas that disconnect before they answer.
   int max_attempts = 6;

@@ -15,7 +15,7 @@
 
 namespace braid {
 
-// How clients authenticate themselves and their servers.
+// The credentials by which clients authenticate themselves and their servers.
 struct RetrievalIdentity {
   using Interceptors =
       std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>;

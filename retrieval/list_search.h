@@ -18,9 +18,9 @@ namespace braid {
 // divided into calls at multiples of it.
 inline constexpr int64_t kListSearchBlock = 16'384;
 
-// How candidates are scored. kBytes rounds vectors to bytes, which takes a quarter of the time on
-// processors with support (byte_product.h), and searches again with floats where rounding leaves
-// the result open.
+// The arithmetic by which candidates are scored. kBytes rounds vectors to bytes, which takes a
+// quarter of the time on processors with support (byte_product.h), and searches again with floats
+// where rounding could change the result.
 enum class ListArithmetic { kFastest, kFloats, kBytes };
 
 // Creates a search for the k best among the documents of the SetProbes() lists whose centroids are

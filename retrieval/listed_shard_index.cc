@@ -137,8 +137,8 @@ absl::Status ListedShardIndex::Train(std::span<const float> sample) {
   return absl::OkStatus();
 }
 
-// The error of an index whose sealing failed: it has neither files to append to nor files to
-// search.
+// Returns an error if sealing has failed: the index then has neither files to append to nor files
+// to search.
 absl::Status ListedShardIndex::CheckGrowing() const {
   if (growing_) return absl::OkStatus();
   return absl::DataLossError(

@@ -26,13 +26,13 @@
 
 namespace braid {
 
-// What is computed before the search of the first document. A search that continues from a stored
-// plan gives the same result.
+// The state that is computed before the search of the first document. A search that continues from
+// a stored plan gives the same result.
 struct NeighborPlan {
   RecallSample sample;
-  // For a search through lists: [num_lists, d].
+  // Centroids of the lists, [num_lists, d]; empty for a search without lists.
   std::vector<float> centroids = {};
-  // In this process only: the lists of these centroids, or else a FAISS index.
+  // The lists of these centroids, or else a FAISS index. They exist in this process only.
   std::unique_ptr<InvertedLists> lists;
   std::unique_ptr<VectorIndex> index;
   int64_t num_probes = 0;  // 0 without lists
@@ -65,7 +65,7 @@ class NeighborGraphSearch {
 
   int32_t k() const { return settings_.k; }
   const NeighborPlan& plan() const { return plan_; }
-  // Such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
+  // Returns a description such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
   std::string description() const;
   // Returns how many documents to search at once: whole blocks, enough for every thread.
   int64_t chunk_documents() const;
@@ -97,7 +97,7 @@ struct NeighborGraph {
   // are at least as similar as the true k-th neighbor, so that ties in another order count. 1 if
   // there are none.
   double recall_at_k = 0;
-  // Such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
+  // A description such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
   std::string index_description;
 };
 

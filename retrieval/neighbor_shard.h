@@ -73,7 +73,7 @@ class NeighborShard {
   NeighborShard(std::filesystem::path directory, int32_t dimension, std::string index)
       : directory_(std::move(directory)), dimension_(dimension), description_(std::move(index)) {}
 
-  // Called with mutex_ held.
+  // Requires mutex_.
   absl::Status CheckThere() const;
   absl::Status CheckOpen(std::string_view change) const;
   absl::Status CheckVectors(std::span<const float> vectors) const;

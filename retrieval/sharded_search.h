@@ -39,13 +39,13 @@ struct ShardedCorpusOptions {
   int calls_per_server = 2;
   // Maximum bytes of vectors in a message; gRPC refuses messages above 4 MiB.
   int64_t max_message_bytes = 3'000'000;
-  // How many times in a row a lost shard is filled again.
+  // Maximum number of times in a row that a lost shard is filled again.
   int max_refills = 3;
 };
 
 // The documents [begin, end) of n that shard i of `num_shards` holds. With at least 1,024 documents
-// per shard, ranges begin at multiples of that, so that documents are assigned to lists in the same
-// blocks as by one search.
+// per shard, ranges begin at multiples of 1,024, so that documents are assigned to lists in the
+// same blocks as by one search.
 struct ShardRange {
   int64_t begin, end;
   static ShardRange Of(int64_t n, int64_t num_shards, int64_t i);

@@ -73,4 +73,14 @@ absl::StatusOr<v1::AnalyzeRoutingEvent> AnalysisClient::AnalyzeRouting(
                     &v1::AnalysisService::Stub::AnalyzeRouting, request, on_progress, "analysis");
 }
 
+absl::StatusOr<v1::ExpertActivity> AnalysisClient::AnalyzeExperts(
+    const v1::AnalyzeExpertsRequest& request,
+    const std::function<void(const v1::AnalyzeExpertsEvent&)>& on_progress) {
+  ASSIGN_OR_RETURN(
+      v1::AnalyzeExpertsEvent last,
+      ReadResult(*v1::AnalysisService::NewStub(channel_),
+                 &v1::AnalysisService::Stub::AnalyzeExperts, request, on_progress, "analysis"));
+  return std::move(*last.mutable_result());
+}
+
 }  // namespace braid

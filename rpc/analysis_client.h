@@ -40,6 +40,10 @@ class AnalysisClient {
   absl::StatusOr<v1::AnalyzeRoutingEvent> AnalyzeRouting(
       const v1::AnalyzeRoutingRequest& request,
       const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress);
+  // Calls `on_progress` for every event and returns the result in the last one.
+  absl::StatusOr<v1::ExpertActivity> AnalyzeExperts(
+      const v1::AnalyzeExpertsRequest& request,
+      const std::function<void(const v1::AnalyzeExpertsEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

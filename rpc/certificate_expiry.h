@@ -1,4 +1,4 @@
-// When a certificate expires.
+// The expiry date of a certificate.
 #ifndef BRAID_RPC_CERTIFICATE_EXPIRY_H_
 #define BRAID_RPC_CERTIFICATE_EXPIRY_H_
 

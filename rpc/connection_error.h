@@ -1,4 +1,4 @@
-// Why a connection could not be made, in the words of the user and not of the library.
+// The causes of failed connections, in terms of the user's settings instead of the library's.
 #ifndef BRAID_RPC_CONNECTION_ERROR_H_
 #define BRAID_RPC_CONNECTION_ERROR_H_
 

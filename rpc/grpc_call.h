@@ -21,7 +21,7 @@
 namespace braid {
 
 inline constexpr auto kUnaryDeadline = std::chrono::seconds(60);
-// For watches and long computations; a watch can be resumed by event number.
+// Deadline of watches and long computations; a watch can be resumed by event number.
 inline constexpr auto kStreamDeadline = std::chrono::hours(24 * 7);
 
 template <class Request>
@@ -125,7 +125,7 @@ absl::StatusOr<Event> ReadResult(Stub& stub,
   return absl::InternalError("the " + activity + " ended without a result");
 }
 
-// How long a watch tries to reach a server that is unavailable.
+// Maximum time for which a watch tries to reach a server that is unavailable.
 inline constexpr auto kReconnectFor = std::chrono::seconds(60);
 inline constexpr auto kReconnectPause = std::chrono::milliseconds(200);
 

@@ -14,7 +14,7 @@
 
 namespace braid {
 
-// How long an experiment with runs in progress waits for an unavailable service.
+// Maximum time that an experiment with runs in progress waits for an unavailable service.
 inline constexpr std::chrono::milliseconds kServicePatience = std::chrono::minutes(5);
 // Progress message during the wait.
 inline constexpr char kServiceAwayText[] = "service unavailable; waiting";
@@ -40,7 +40,7 @@ class ServicePatience {
  private:
   const std::chrono::milliseconds limit_;
   bool is_lost_ = false;
-  // When the first of the consecutive failed calls ended.
+  // Time at which the first of the consecutive failed calls ended.
   std::chrono::steady_clock::time_point lost_at_ = {};
 };
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "formats/packed_dataset.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 #include "runs/batch_spec.h"
@@ -199,6 +200,26 @@ absl::Status CheckExamples(const std::vector<DatasetInfo>& datasets, const v1::R
   return absl::OkStatus();
 }
 
+// A choice for the whole batch needs all of its sequences at once.
+absl::Status CheckBatchDecision(const v1::RunSpec& spec) {
+  if (!MixesByBatch(spec.model())) return absl::OkStatus();
+  const std::string decision =
+      v1::LayerMixing::Decision_Name(spec.model().layer_mixing().decision());
+  const v1::BatchConfig& batch = spec.batch();
+  if (spec.world_size() > 1 || batch.micro_batch_size() < batch.global_batch_size()) {
+    return BadField(
+        "model.layer_mixing.decision",
+        absl::StrCat(decision, " with ", spec.world_size(), " rank(s) and micro-batches of ",
+                     batch.micro_batch_size(), " of ", batch.global_batch_size(), " sequences"),
+        "one rank whose micro-batch is the whole batch (world_size 1, batch.micro_batch_size "
+        "equal to batch.global_batch_size), or the decision SEQUENCE or TOKEN");
+  }
+  if (ValidationSteps(spec) == 0) return absl::OkStatus();
+  return BadField("model.layer_mixing.decision", absl::StrCat(decision, " with validation"),
+                  "a run without validation.every, since the choice depends on the other "
+                  "sequences of a training batch, or the decision SEQUENCE or TOKEN");
+}
+
 absl::Status FillFinetuning(v1::RunSpec* spec) {
   if (!spec->has_finetuning()) return absl::OkStatus();
   ASSIGN_OR_RETURN(*spec->mutable_finetuning(),
@@ -322,6 +343,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillUpcycling(&resolved));
   RETURN_IF_ERROR(FillFinetuning(&resolved));
   RETURN_IF_ERROR(CheckExamples(datasets, resolved));
+  RETURN_IF_ERROR(CheckBatchDecision(resolved));
   RETURN_IF_ERROR(FillGrowth(&resolved));
   RETURN_IF_ERROR(FillOptimizer(&resolved));
   RETURN_IF_ERROR(FillSchedule(StepSizeOf(data, resolved), &resolved));

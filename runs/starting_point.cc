@@ -4,11 +4,15 @@
 #include <google/protobuf/util/field_comparator.h>
 #include <google/protobuf/util/message_differencer.h>
 
+#include <map>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "model/config/model_config.h"
+#include "model/config/parameter_layout.h"
 #include "runs/checkpoint.h"
 #include "runs/model_path.h"
 
@@ -26,6 +30,15 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   shape.clear_start_token();
   shape.clear_z_loss();
   shape.clear_routing();
+  shape.clear_layer_mixing();
+  return shape;
+}
+
+// Returns the weight shape without dropout that has no parameters: fine-tuning may add or drop it.
+v1::ModelConfig ComparedShape(const v1::ModelConfig& config) {
+  v1::ModelConfig shape = WeightShape(config);
+  if (!LearnsDropout(shape)) shape.clear_dropout();
+  shape.clear_consistency_loss();
   return shape;
 }
 
@@ -51,14 +64,30 @@ absl::Status CheckSameChoice(const v1::RoutingConfig& source, const v1::RoutingC
   return absl::OkStatus();
 }
 
+// A gate of layers keeps its shape; one that the weights lack is new.
+absl::Status CheckSameMixing(const v1::ModelConfig& source, const v1::ModelConfig& asked) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const ParameterSpec& spec : ParameterLayout(source)) shapes[spec.name] = spec.shape;
+  for (const ParameterSpec& spec : ParameterLayout(asked)) {
+    if (spec.group != "layer_mixing" || !shapes.contains(spec.name)) continue;
+    if (shapes[spec.name] == spec.shape) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.layer_mixing: ", spec.name, " got shape [", absl::StrJoin(spec.shape, ", "),
+        "], expected [", absl::StrJoin(shapes[spec.name], ", "),
+        "] as in the weights of init_from; use the layers and the score of those weights"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& asked) {
   google::protobuf::util::MessageDifferencer differencer;
   std::string difference;
   differencer.ReportDifferencesToString(&difference);
-  if (!differencer.Compare(WeightShape(source), WeightShape(asked))) {
+  if (!differencer.Compare(ComparedShape(source), ComparedShape(asked))) {
     return absl::InvalidArgumentError(absl::StrCat(
         "init_from: the weights do not fit the requested model (weights -> model): ", difference));
   }
+  RETURN_IF_ERROR(CheckSameMixing(source, asked));
   const int have = source.routing().num_experts(), want = asked.routing().num_experts();
   if (have == 1) return CheckMadeFromDense(asked);
   if (have != want) {
@@ -97,6 +126,9 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   if (shape.attention_mask() == v1::ATTENTION_MASK_UNSPECIFIED && source.has_document_end()) {
     shape.set_attention_mask(source.attention_mask());
     shape.set_document_end(source.document_end());
+  }
+  if (!shape.has_layer_mixing() && source.has_layer_mixing()) {
+    *shape.mutable_layer_mixing() = source.layer_mixing();
   }
   if (source.routing().num_experts() > 1) {
     v1::RoutingConfig routing = source.routing();

@@ -35,15 +35,16 @@ struct AcceptorOptions {
   std::function<void(const std::string&)> on_problem = nullptr;
   // Called when the server cannot be reached and opening its sockets again did not help.
   std::function<void(const std::string&)> on_deaf = nullptr;
-  // Interval of the check that connections are accepted, and the time that one may take. The
-  // sockets are opened again after a failed check; after three in a row the server is deaf.
+  // Interval of the check that connections are accepted, and maximum duration of one check. The
+  // sockets are opened again after a failed check; after three failed checks in a row, on_deaf is
+  // called.
   std::chrono::milliseconds check_interval{20'000};
   std::chrono::milliseconds check_patience{5'000};
   std::chrono::milliseconds quiet{10'000};
 };
 
-// Two threads: one accepts, and one connects to the server whenever no connection has arrived for a
-// while.
+// Accepts connections with two threads: one accepts, and one connects to the server whenever no
+// connection has arrived for a while.
 class ConnectionAcceptor {
  public:
   ConnectionAcceptor(ListeningSockets sockets, AcceptorOptions options);

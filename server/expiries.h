@@ -1,4 +1,4 @@
-// What expires in a server: tokens and certificates.
+// Expiry dates of the tokens and certificates that a server uses.
 #ifndef BRAID_SERVER_EXPIRIES_H_
 #define BRAID_SERVER_EXPIRIES_H_
 
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-// Time before an expiry from which on it is warned of.
+// Time before an expiry at which warnings begin.
 inline constexpr int64_t kExpiryNoticeSeconds = int64_t{14} * 24 * 3600;
 
 struct Expiry {

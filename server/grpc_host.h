@@ -68,8 +68,8 @@ struct HostOptions {
   std::set<ServiceName> services;
   // "127.0.0.1:7077"; empty serves in-process only. Port 0 picks a free one.
   std::string listen;
-  // Also used by jobs towards embedding and neighbor servers, in both directions: to identify
-  // themselves and to verify those servers.
+  // Jobs also use these files with embedding and neighbor servers: to identify themselves and to
+  // verify those servers.
   TlsFiles tls;
   // The token that jobs send to those servers, over TLS or on this machine; may be empty.
   std::string services_token;

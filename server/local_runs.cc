@@ -15,7 +15,8 @@ namespace braid {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll(100);
-// In a new container the ranks of the old one count as alive for 30 s plus three steps.
+// Maximum time for which resuming a run is tried: in a new container, the ranks of the old one
+// count as alive for 30 s plus three steps.
 constexpr std::chrono::minutes kResumeLimit(5);
 
 bool RunsHere(const v1::Run& run) {

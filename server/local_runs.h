@@ -1,5 +1,6 @@
-// Training runs whose processes cannot outlive the server, as in a container, which ends with its
-// first process: stopped with a checkpoint when the server ends, resumed when it starts again.
+// Stops training runs whose processes cannot outlive the server, each with a checkpoint, when the
+// server ends, and resumes them when it starts again. This is the case in a container, which ends
+// with its first process.
 #ifndef BRAID_SERVER_LOCAL_RUNS_H_
 #define BRAID_SERVER_LOCAL_RUNS_H_
 
@@ -16,7 +17,7 @@
 
 namespace braid {
 
-// The ids of the stopped runs are in HOME/runs_to_resume, one a line.
+// The ids of the stopped runs are in HOME/runs_to_resume, one per line.
 class LocalRuns {
  public:
   using Log = std::function<void(const std::string&)>;

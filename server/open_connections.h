@@ -26,12 +26,12 @@ ConnectionLimits DeriveLimits(ConnectionLimits limits, int64_t max_descriptors);
 // started as children visit every possible descriptor. Returns the limit in force.
 int64_t RaiseDescriptorLimit();
 
-// Returns what connections are counted by: an IPv4 address, or the /64 network of an IPv6 address,
-// which one host may have all of.
+// Returns the key by which connections are counted: an IPv4 address, or the /64 network of an IPv6
+// address, because one host may own such a network.
 std::string PeerNetwork(const sockaddr_storage& address);
 
-// Connections are closed by gRPC, which reports that to no one. A connection is therefore
-// identified by descriptor and inode, and is over once its descriptor refers to something else. Not
+// Counts open connections. gRPC closes them without reporting it, so a connection is identified by
+// descriptor and inode, and has ended once its descriptor refers to something else. Not
 // thread-safe.
 class OpenConnections {
  public:

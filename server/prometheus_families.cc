@@ -45,7 +45,7 @@ class Family {
   prometheus::MetricFamily family_;
 };
 
-// "JOB_RUNNING" -> "running".
+// Returns "running" for "JOB_RUNNING".
 std::string StateLabel(const std::string& name) {
   return absl::AsciiStrToLower(name.substr(name.find('_') + 1));
 }

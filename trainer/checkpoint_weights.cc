@@ -71,6 +71,18 @@ std::vector<CheckpointTensor> BaseTensors(LanguageModel& model) {
   return tensors;
 }
 
+std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
+                                     std::span<const CheckpointTensor> tensors) {
+  std::set<std::string> names;
+  for (const ParameterSpec& spec : ParameterLayout(model)) names.insert(spec.name);
+  std::vector<CheckpointTensor> held;
+  for (const CheckpointTensor& tensor : tensors) {
+    const bool mixing = tensor.name.find("layer_mixing.") != std::string::npos;
+    if (!mixing || names.contains(tensor.name)) held.push_back(tensor);
+  }
+  return held;
+}
+
 absl::Status ReadMergedWeights(const fs::path& checkpoint, const CheckpointState& state,
                                std::span<const CheckpointTensor> tensors) {
   if (!state.partial.has_finetuning()) return ReadWeights(checkpoint, state, tensors);
@@ -79,7 +91,7 @@ absl::Status ReadMergedWeights(const fs::path& checkpoint, const CheckpointState
     RETURN_IF_ERROR(ReadBaseWeights(checkpoint, state.partial, tensors));
     std::set<std::string> trained;
     for (const ParameterSpec& spec : FinetunedLayout(state.model, state.partial.finetuning())) {
-      if (spec.trained) trained.insert(spec.name);
+      if (spec.gradient_offset >= 0) trained.insert(spec.name);
     }
     std::erase_if(own, [&](const CheckpointTensor& t) { return !trained.contains(t.name); });
   }
@@ -97,8 +109,9 @@ absl::Status ReadBaseWeights(const fs::path& checkpoint, const v1::PartialCheckp
                      base.string(), ", which does not exist; restore that directory"));
   }
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(base));
-  RETURN_IF_ERROR(ReadMergedWeights(base, state, tensors));
-  return CheckSameBase(checkpoint, partial, tensors);
+  const std::vector<CheckpointTensor> held = HeldBy(state.model, tensors);
+  RETURN_IF_ERROR(ReadMergedWeights(base, state, held));
+  return CheckSameBase(checkpoint, partial, held);
 }
 
 v1::PartialCheckpoint PartialOf(const v1::Finetuning& finetuning, const std::string& base,

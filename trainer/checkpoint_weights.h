@@ -19,6 +19,11 @@ namespace braid {
 // Returns views of the parameters of a model: all but adapters.
 std::vector<CheckpointTensor> BaseTensors(LanguageModel& model);
 
+// Returns `tensors` without the parameters of layer mixing that `model`, whose weights a run starts
+// from, does not have.
+std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
+                                     std::span<const CheckpointTensor> tensors);
+
 // Fills `tensors`, all parameters of the checkpoint's model without adapters, with its weights,
 // adapters merged. Errors of ReadWeights, and of ReadBaseWeights.
 absl::Status ReadMergedWeights(const std::filesystem::path& checkpoint,

@@ -13,17 +13,23 @@
 namespace braid {
 namespace {
 
+// Parameters of layer mixing that `from` does not have keep their seeded values.
 absl::Status CopyWeights(LanguageModel& from, const std::string& source, LanguageModel* to) {
-  const std::span<const Parameter> theirs = from.parameters(), ours = to->parameters();
-  const bool fits = std::ranges::equal(theirs, ours, [](const Parameter& a, const Parameter& b) {
-    return a.name == b.name && a.shape == b.shape;
-  });
+  const std::vector<CheckpointTensor> all = BaseTensors(*to);
+  const std::vector<CheckpointTensor> ours = HeldBy(from.config(), all);
+  const std::vector<CheckpointTensor> theirs = HeldBy(to->config(), BaseTensors(from));
+  const bool fits =
+      std::ranges::equal(theirs, ours, [](const CheckpointTensor& a, const CheckpointTensor& b) {
+        return a.name == b.name && a.shape == b.shape;
+      });
   if (!fits) {
     return absl::InvalidArgumentError(
         absl::StrCat("init_from: ", source, " holds weights of\n", from.config().DebugString(),
                      "which do not fit the requested model\n", to->config().DebugString()));
   }
-  std::ranges::copy(from.values(), to->values().begin());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    std::ranges::copy(theirs[i].value, ours[i].value.begin());
+  }
   return absl::OkStatus();
 }
 
@@ -34,7 +40,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> PartlyTrainedModel(const v1::RunS
   RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(checkpoint));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(spec.model(), spec.seed(), spec.finetuning()));
-  RETURN_IF_ERROR(ReadMergedWeights(checkpoint, state, BaseTensors(*model)));
+  RETURN_IF_ERROR(ReadMergedWeights(checkpoint, state, HeldBy(state.model, BaseTensors(*model))));
   return model;
 }
 

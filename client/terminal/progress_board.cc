@@ -48,7 +48,8 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
   double eta = progress.eta_seconds;
   if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
   const std::string left = eta >= 0 ? absl::StrCat("  ETA ", FormatClock(eta)) : "";
-  // On a narrow terminal the bar goes first and then the last figures, never the time left.
+  // On a narrow terminal the bar is left out first, then the last figures; the remaining time
+  // always stays.
   const auto missing = [&] { return std::ssize(line + figures + left) - width; };
   if (missing() > 0) line = head + count;
   while (missing() > 0 && !figures.empty()) figures.resize(figures.rfind("  "));

@@ -18,7 +18,7 @@ namespace braid {
 // Parses the output of `kubectl get mpijob --output=json`: the newest condition that is true
 // decides. Unavailable when the text is not an MPIJob.
 absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& json);
-// The same for a list of MPIJobs; returns the statuses by name.
+// Parses a list of MPIJobs in the same way; returns the statuses by name.
 absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& json);
 
 class KubernetesJobs final : public Scheduler {

@@ -47,7 +47,7 @@ absl::Status CheckLaunch(const LauncherPrograms& programs, const std::filesystem
 // Everything that starting a run writes and executes.
 struct LaunchPlan {
   MpirunCommand mpirun;
-  // What this program executes: the supervisor, sbatch or kubectl.
+  // The command that this program executes: the supervisor, sbatch or kubectl.
   std::vector<std::string> start;
   std::string hostfile;  // its text; empty without a hostfile
   // The file for the scheduler, and its text; empty without a scheduler.
@@ -74,7 +74,7 @@ std::string JobName(const std::filesystem::path& run_dir, const std::string& non
 // or queued already, or when a program is missing. Unavailable when the scheduler did not answer;
 // repeating the call then submits the run only if it was not submitted.
 absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run);
-// The same for a caller that holds LockLaunch(run).
+// Does the same for a caller that holds LockLaunch(run).
 absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run);
 
 // Returns whether StartRun has ever recorded a process or a job of the run.

@@ -22,10 +22,10 @@ namespace {
 // ended everything, unless the supervisor or its node is gone.
 constexpr double kJobGraceSeconds = kStopGraceSeconds + kKillGraceSeconds + 5;
 constexpr double kCancelAgainSeconds = 30;
-// How long a submission may remain unanswered: its program has a timeout of one minute, and a
-// scheduler may act on the request of a killed program for another.
+// Maximum time that a submission may remain unanswered: its program has a timeout of one minute,
+// and a scheduler may act on the request of a killed program for another minute.
 constexpr double kSubmissionSeconds = 120;
-// Between two searches for a job that may be about to appear.
+// Pause between two searches for a job that may be about to appear.
 constexpr absl::Duration kSecondLook = absl::Seconds(2);
 
 bool HasBegun(const RunDirectory& run) { return ReadProcessRecord(run.process()).ok(); }
@@ -48,7 +48,7 @@ SchedulerRecord NewSubmission(const RunDirectory& run, const v1::RunSpec& spec) 
   return record;
 }
 
-// RUN_STATE_UNSPECIFIED without an event.
+// Returns the state of the newest event; RUN_STATE_UNSPECIFIED without an event.
 v1::RunState RecordedState(const RunDirectory& run) {
   const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(run.events());
   return newest ? newest->state() : v1::RUN_STATE_UNSPECIFIED;
@@ -56,13 +56,13 @@ v1::RunState RecordedState(const RunDirectory& run) {
 
 bool HasRecordedItsEnd(const RunDirectory& run) { return HasEnded(RecordedState(run)); }
 
-// A supervisor that is alive on this machine; those on other machines cannot be seen.
+// Returns true if a supervisor is alive on this machine; those on other machines cannot be seen.
 bool HasSupervisorHere(const RunDirectory& run) {
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
   return process.ok() && IsAlive(process->identity);
 }
 
-// The state of a run whose job has ended without an event that says so.
+// Returns the state of a run whose job has ended without an event that records it.
 ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
                         const std::string& name, const JobStatus& status) {
   const std::optional<StopRequest> stop = ReadStopRequest(run);
@@ -77,7 +77,7 @@ ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
   return {v1::RUN_FAILED, absl::StrCat(end, "; see supervisor.log, then resume the run")};
 }
 
-// The state of a run whose job waits in the queue.
+// Returns the state of a run whose job waits in the queue.
 ScheduledState JobQueued(const RunDirectory& run, const std::string& name,
                          const JobStatus& status) {
   const char* const waits = HasBegun(run) ? " was queued again: " : " waits: ";
@@ -120,7 +120,7 @@ absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, Sch
   return error;
 }
 
-// The state of a submission without a job, whose supervisor has not begun either.
+// Returns the state of a submission without a job whose supervisor has not begun either.
 ScheduledState Unanswered(const SchedulerRecord& record) {
   if (!record.refusal.empty()) return {v1::RUN_FAILED, record.refusal};
   if (UnixTime() - record.submitted_at < kSubmissionSeconds) {

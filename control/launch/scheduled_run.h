@@ -27,7 +27,7 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
                        const std::filesystem::path& file, const SchedulerRecord& record);
 
-// What the scheduler knows about a run and its directory does not.
+// The part of a run's state that the scheduler knows and the run directory does not contain.
 struct ScheduledState {
   // RUN_QUEUED at first, and again after a node failure; RUN_STARTING when the scheduler has
   // started the job; RUN_STOPPED when the job was cancelled; RUN_FAILED when it ended by itself or

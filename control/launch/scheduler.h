@@ -32,16 +32,16 @@ struct SchedulerRecord {
   std::string job;
   // Slurm: the cluster, empty when there is only one. Kubernetes: the namespace.
   std::string place;
-  // When the job was last submitted; Unix seconds.
+  // Time of the last submission in Unix seconds.
   double submitted_at = 0;
-  // When the job was last cancelled; 0 if never.
+  // Time of the last cancellation in Unix seconds; 0 if there was none.
   double cancelled_at = 0;
   // The scheduler's message when it refused the job; empty otherwise.
   std::string refusal = {};
 };
 
 std::filesystem::path SchedulerFile(const RunDirectory& run);
-// Absent when the file is missing or unreadable.
+// Reads the record of the run. Absent when the file is missing or unreadable.
 std::optional<SchedulerRecord> ReadSchedulerRecord(const RunDirectory& run);
 // Returns DataLoss when the file exists but ReadSchedulerRecord cannot use it: another submission
 // could start the run twice.
@@ -60,9 +60,10 @@ struct JobStatus {
   JobPhase phase = JobPhase::kEnded;
   // The scheduler's description, such as "PENDING (Resources)".
   std::string description;
-  // How the job ended, such as "reached its time limit"; empty when the scheduler does not say.
+  // The way in which the job ended, such as "reached its time limit"; empty if the scheduler does
+  // not report it.
   std::string end = {};
-  // It was cancelled in the scheduler.
+  // The job was cancelled in the scheduler.
   bool cancelled = false;
 };
 
@@ -87,7 +88,7 @@ class Scheduler {
   // the scheduler does not answer.
   virtual absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) = 0;
 
-  // "Slurm job 12", for messages.
+  // Returns a name for messages, such as "Slurm job 12".
   virtual std::string NameOf(const SchedulerRecord& record) const = 0;
 
   // kCached: returns the cached status of the job and refreshes it in the background. It is as old

@@ -13,7 +13,7 @@
 
 namespace braid {
 
-// From the variables that Slurm sets in a job.
+// The allocation of a job, from the variables that Slurm sets in it.
 struct SlurmAllocation {
   std::string job;       // SLURM_JOB_ID
   std::string job_name;  // SLURM_JOB_NAME
@@ -25,7 +25,8 @@ struct SlurmAllocation {
 // allocation in which braid runs.
 std::optional<SlurmAllocation> OwnSlurmJob(const RunDirectory& run);
 
-// FailedPrecondition when `run` has a newer job: Slurm has started an old one again.
+// Checks that `run` has no newer job. FailedPrecondition if it has one: Slurm has started an old
+// job again.
 absl::Status CheckNewestJob(const SlurmAllocation& job, const RunDirectory& run);
 
 // Returns the job as the supervisor sees it; its question runs scontrol and sinfo.

@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-// How far back in the log the start of an attempt is looked for.
+// Number of newest events among which the start of an attempt is searched.
 constexpr int64_t kRecentEvents = 1000;
 
 }  // namespace

@@ -43,8 +43,8 @@ class AttemptProcess {
 
   // Returns whether mpirun is alive, and collects the exit code of a child.
   bool IsRunning();
-  // The exit code, or 128 + signal number. Absent while mpirun runs, and always when an earlier
-  // supervisor was its parent.
+  // Returns the exit code, or 128 + signal number. Absent while mpirun runs, and always when an
+  // earlier supervisor was its parent.
   std::optional<int> exit_code() const { return exit_code_; }
 
   // Ends every process of the attempt that can be reached from here. Ranks on this machine are

@@ -33,8 +33,8 @@ Action Fail(Seen seen, Limits limits, v1::IncidentKind incident, bool retryable,
           .message = std::move(message)};
 }
 
-// The end of a launch that was asked to stop. When the scheduler asked because it has queued the
-// job again, the run continues in the next job.
+// Ends a launch that was asked to stop. If the scheduler asked because it has queued the job again,
+// the run continues in the next job.
 Action Stop(Seen seen, std::string message) {
   if (!seen.stop_reason.empty()) absl::StrAppend(&message, ": ", seen.stop_reason);
   return Finish(seen.requeued ? v1::RUN_QUEUED : v1::RUN_STOPPED, std::move(message));
@@ -47,7 +47,7 @@ std::string ErrorOf(const ExitRecord& exit) {
 
 bool IsSelf(Seen seen) { return seen.attendance == Attendance::kSelf; }
 bool HasNoEvent(Seen seen) { return seen.recorded == v1::RUN_STATE_UNSPECIFIED; }
-// The newest launch has no event yet.
+// Returns true if the newest launch has no event yet.
 bool IsNew(Seen seen) {
   return HasNoEvent(seen) || seen.recorded == v1::RUN_QUEUED || HasEnded(seen.recorded);
 }
@@ -265,8 +265,7 @@ std::span<const std::string_view> DecisionRules() {
 Conclusion Conclude(const Observation& seen, const DecisionLimits& limits) {
   Observation now = seen;
   Action action = Decide(now, limits);
-  // No supervisor has taken the launch up, and none did so in time: the files alone say how it
-  // went.
+  // No supervisor has taken over the launch in time, so the state is derived from the files alone.
   if (action.kind == ActionKind::kSupervise && HasNoEvent(seen) &&
       !(IsGone(seen) && seen.launch_seconds &&
         *seen.launch_seconds < limits.launch_grace_seconds)) {

@@ -22,7 +22,7 @@
 
 namespace braid {
 
-// Who is in charge of the run, as far as the observer can see.
+// The process in charge of the run, as far as the observer can see.
 enum class Attendance {
   // The observer is the supervisor and holds supervisor.lock.
   kSelf,
@@ -32,13 +32,13 @@ enum class Attendance {
   kOrphaned,
   // The supervisor ran on another machine and no rank reports: no one will act on the run.
   kAbandoned,
-  // There is no process.json: the launch has not come that far, or a scheduler owns the run.
+  // There is no process.json: the launch has not written it yet, or a scheduler owns the run.
   kUnrecorded,
 };
 
 // The newest attempt, that is the newest start of mpirun.
 enum class AttemptPhase {
-  // Nothing of it is left here, and no heartbeat says that it lives elsewhere.
+  // No process of the attempt is left here, and no heartbeat shows that it runs elsewhere.
   kGone,
   // The very process of attempt.json is alive on this machine.
   kRunning,
@@ -73,7 +73,7 @@ struct Observation {
   bool hung = false;
   // SIGTERM was sent to mpirun.
   bool terminated = false;
-  // Another attempt may succeed. For failures without an exit record, which says so itself.
+  // Another attempt may succeed. Used for failures without an exit record, which has such a field.
   bool retryable = true;
   // Seconds for which the observer has found the attempt kUnseen.
   double unseen_seconds = 0;
@@ -83,36 +83,37 @@ struct Observation {
   double exit_seconds = 0;
   // Seconds since the observer first saw the request to stop this launch; absent without one.
   std::optional<double> stop_seconds;
-  // Why, where it was not a user who asked: the scheduler ends the job. Empty otherwise.
+  // The reason if the scheduler requested the stop because it ends the job; empty if a user did.
   std::string stop_reason = {};
-  // The scheduler has queued the job, which it ends, again.
+  // The scheduler, which ends the job, has queued it again.
   bool requeued = false;
   // The observer is the first supervisor in a job that was queued again.
   bool job_restarted = false;
-  // What is left of the pause before a restart.
+  // Remaining seconds of the pause before a restart.
   double pause_seconds = 0;
   // Restarts since the newest checkpoint.
   int32_t restarts = 0;
 };
 
 struct DecisionLimits {
-  // From the request to stop until mpirun gets SIGTERM, and from then until all is killed.
+  // Time from the request to stop until mpirun gets SIGTERM, and from then until everything is
+  // killed.
   double stop_grace_seconds = kStopGraceSeconds;
   double kill_grace_seconds = kKillGraceSeconds;
-  // A trainer that has written exit.json may take this long to exit.
+  // Maximum time that a trainer may take to exit after it has written exit.json.
   double exit_grace_seconds = 15;
-  // How long an attempt that cannot be seen is waited for.
+  // Maximum wait for an attempt that cannot be seen.
   double silence_seconds = 300;
-  // From the record of a launch to the first event, with time for a second supervisor where the
-  // first one died.
+  // Maximum time from the record of a launch to the first event; enough for a second supervisor if
+  // the first one dies.
   double launch_grace_seconds = 30;
-  // max_restarts and backoff_seconds. The default of 0 restarts is that of a reader, who restarts
-  // nothing.
+  // Provides max_restarts and backoff_seconds. The default of 0 restarts is for a reader, which
+  // restarts nothing.
   v1::SupervisionConfig supervision = {};
 };
 
 enum class ActionKind {
-  // Nothing: the run has ended, or another supervisor acts on it.
+  // Do nothing: the run has ended, or another supervisor acts on it.
   kLeave,
   // Start a supervisor for the run.
   kSupervise,
@@ -130,7 +131,7 @@ enum class ActionKind {
   kSignalRanks,
   // Send SIGTERM to mpirun.
   kTerminate,
-  // Kill what is left of the attempt, then decide again.
+  // Kill the remaining processes of the attempt, then decide again.
   kEndAttempt,
   // Record `state`: the end of the run, or RUN_QUEUED when the scheduler will start it again.
   kFinish,
@@ -143,8 +144,8 @@ struct Action {
   v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
   v1::IncidentKind incident = v1::INCIDENT_KIND_UNSPECIFIED;
   double pause_seconds = 0;
-  // The text of the event, or what a reader is to know. Empty for failures whose cause only the log
-  // or the heartbeats hold.
+  // The text of the event, or a notice for a reader. Empty for failures whose cause is only in the
+  // log or the heartbeats.
   std::string message = {};
   // The name of the rule that applied.
   std::string_view rule = {};
@@ -156,7 +157,7 @@ Action Decide(const Observation& seen, const DecisionLimits& limits = {});
 // Returns the names of all rules, in the order in which they are tried.
 std::span<const std::string_view> DecisionRules();
 
-// The state that a run is in for a reader, and why.
+// The state of a run as a reader derives it, and the reason.
 struct Conclusion {
   v1::RunState state = v1::RUN_STATE_UNSPECIFIED;
   // The decision that the state follows from.

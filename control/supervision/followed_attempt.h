@@ -25,15 +25,15 @@ class FollowedAttempt {
   FollowedAttempt(const RunDirectory& run, const v1::RunSpec& spec, AttemptProcess process,
                   WatchLimits limits);
 
-  // From here on heartbeats count for hangs.
+  // Starts to watch the heartbeats for hangs.
   void Attach();
   bool attached() const { return attached_; }
-  // A rank of this attempt has sent a heartbeat.
+  // Returns true if a rank of this attempt has sent a heartbeat.
   bool reported() const { return watch_.any_reported(); }
-  // A step was completed, whether or not a heartbeat says so.
+  // Records that a step was completed, whether or not a heartbeat shows it.
   void SawStep() { watch_.SawStep(); }
 
-  // Fills in what concerns the attempt: phase, exit record, hang, and the like.
+  // Fills in the fields about the attempt: phase, exit record, hang and others.
   void Observe(Observation* seen);
 
   // Reads the heartbeats when that is due, and looks for a hang, which takes `hang_limit` seconds
@@ -41,11 +41,11 @@ class FollowedAttempt {
   // or written exit.json: a rank that is exiting sends no heartbeats and does not hang.
   std::vector<v1::SlowRank> FollowHeartbeats(double hang_limit);
 
-  // Sends SIGTERM to the ranks on this machine that have not had it.
+  // Sends SIGTERM to the ranks on this machine that have not received it yet.
   absl::Status SignalRanks();
   // Sends SIGTERM to mpirun.
   void Terminate();
-  // Kills what is left of the attempt on this machine. Errors are kept for AddCause.
+  // Kills the remaining processes of the attempt on this machine. Errors are kept for AddCause.
   void End();
 
   // Completes an incident whose cause is still empty: the ranks at fault and the cause, from the

@@ -17,11 +17,12 @@
 namespace braid {
 
 struct WatchLimits {
-  // From the start of mpirun to the first heartbeat of the last rank.
+  // Limit for the time from the start of mpirun to the first heartbeat of the last rank.
   double launch_seconds = 300;
-  // For the first step after any rank was in phase "opening": memory is touched for the first time.
+  // Limit for the first step after any rank was in phase "opening"; in it, memory is touched for
+  // the first time.
   double first_step_seconds = 120;
-  // For the phases "opening" (a dataset is read and verified) and "checkpoint".
+  // Limit for the phases "opening" (a dataset is read and verified) and "checkpoint".
   double long_phase_seconds = 1800;
 };
 
@@ -32,7 +33,7 @@ double HangLimit(const v1::SupervisionConfig& config, std::span<const double> st
 // object first saw it, on the caller's clock, so the clocks of the hosts need not agree.
 class HeartbeatWatch {
  public:
-  // `now` in seconds of any steady clock.
+  // `now` is in seconds of any steady clock.
   HeartbeatWatch(int world_size, std::string nonce, WatchLimits limits, double now);
 
   // Takes the heartbeats in the run directory; those of other attempts are ignored. When more than

@@ -45,8 +45,8 @@ bool HasNewLaunch(const absl::StatusOr<ProcessRecord>& process, const std::strin
 Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double created, double now) {
   const absl::StatusOr<ProcessRecord> process = ReadProcessRecord(run.process());
   Observation seen;
-  // In this order: a process that ends between the two looks has written its exit.json by the
-  // second, so a success is never mistaken for a death.
+  // The order matters: a process that ends between the two observations has written its exit.json
+  // by the second one, so a success is never mistaken for a death.
   const bool is_live = HasLiveProcess(run, now);
   seen.exit = run.ReadExit();
   seen.exit_seconds = now - ModifiedAt(run.exit());
@@ -63,7 +63,7 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
     seen.launch_seconds = now - process->launched_at;
   }
   seen.attempt = is_live ? AttemptPhase::kRunning : AttemptPhase::kGone;
-  // Without events there is no supervisor to interpret the end of the attempt: its log does.
+  // Without events no supervisor has interpreted the end of the attempt, so this observer does.
   seen.attached = !files.newest;
   seen.reported = HasReported(files.heartbeats, process.ok() ? process->launched_at : 0);
   if (ReadStopRequest(run)) seen.stop_seconds = 0;

@@ -20,8 +20,8 @@ namespace braid {
 // Not thread-safe. One writer per run at a time, which supervisor.lock guarantees.
 class RunJournal {
  public:
-  // An event that the file system refuses is written again and again for `patience_seconds`: a full
-  // disk is often cleaned up, and a file server comes back.
+  // Opens the journal of a run. If the file system refuses an event, writing it is repeated for
+  // `patience_seconds`: a full disk is often cleaned up, and a file server becomes available again.
   static absl::StatusOr<std::unique_ptr<RunJournal>> Open(const RunDirectory& run,
                                                           double patience_seconds);
 

@@ -32,7 +32,8 @@ bool IsLive(const RunDirectory& run, const std::filesystem::path& file, double n
   return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
 }
 
-// The arguments of mpirun contain the trainer as well, but further back.
+// Returns true if these are the arguments of a rank of the run. Those of mpirun contain the trainer
+// as well, but at a later position.
 bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_dir) {
   for (const size_t train : {1, 2}) {  // 2: a script has its interpreter first
     if (arguments.size() == train + 2 && arguments[train] == "train" &&
@@ -43,7 +44,8 @@ bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_
   return false;
 }
 
-// Another user can run a program with the same arguments as a rank.
+// Returns true if the process belongs to this user: another user can run a program with the same
+// arguments as a rank.
 bool IsOwn(int64_t pid) {
   struct stat status;
   return stat(absl::StrCat("/proc/", pid).c_str(), &status) == 0 && status.st_uid == geteuid();

@@ -25,7 +25,7 @@ inline constexpr double kHeartbeatTimeoutSteps = 3;
 // while there is a fresh heartbeat. `now` is in Unix seconds.
 bool HasLiveProcess(const RunDirectory& run, double now);
 
-// The same for mpirun alone, the process of attempt.json.
+// Returns true while mpirun, the process of attempt.json, is alive; otherwise as above.
 bool HasLiveAttempt(const RunDirectory& run, double now);
 
 // Returns the process ids of the ranks of this run on this machine: processes of this user that

@@ -7,9 +7,9 @@
 
 namespace braid {
 
-// What the scheduler does with a job whose processes it ends.
+// The decision of a scheduler about a job whose processes it ends.
 struct JobEnd {
-  // It has queued the job again, after a failure of a node for example.
+  // The scheduler has queued the job again, for example after a failure of a node.
   bool requeued = false;
   // "Slurm queued job 12 again because node n2 failed (down: Not responding)".
   std::string cause;
@@ -24,7 +24,7 @@ struct SchedulerJob {
   std::function<JobEnd()> ask_end = {};
 };
 
-// What a supervisor is asked to do from outside.
+// A request that a supervisor receives by a signal.
 enum class StopSignal {
   kNone,
   // SIGTERM: stop. In a job of a scheduler, the scheduler ends the job.

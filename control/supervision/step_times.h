@@ -1,4 +1,4 @@
-// How long recent steps took, from which the limit for a hang follows.
+// The durations of recent steps, from which the limit for a hang is derived.
 #ifndef BRAID_CONTROL_SUPERVISION_STEP_TIMES_H_
 #define BRAID_CONTROL_SUPERVISION_STEP_TIMES_H_
 

@@ -98,7 +98,8 @@ int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed)
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// SLURM_JWT and BRAID_TOKEN have the prefixes of harmless settings.
+// Returns true for the names of secrets. Some, such as SLURM_JWT and BRAID_TOKEN, have the prefixes
+// of harmless settings.
 bool NamesASecret(const std::string& variable) {
   const std::string name = variable.substr(0, variable.find('='));
   constexpr std::array<const char*, 6> kWords = {"TOKEN",      "SECRET", "PASSWORD",

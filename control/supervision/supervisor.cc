@@ -29,7 +29,7 @@ namespace {
 constexpr double kTurnSeconds = 0.05;
 // While an attempt cannot be seen each turn reads all heartbeats, perhaps from a file server.
 constexpr double kUnseenTurnSeconds = 0.2;
-// How long the end of a job waits for the scheduler's account of it.
+// Maximum time that the end of a job waits for the scheduler's answer about it.
 constexpr std::chrono::seconds kJobEndPatience(10);
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
@@ -57,14 +57,14 @@ double FenceSeconds(const RunDirectory& run) {
   return elsewhere ? kFenceSeconds : 0;
 }
 
-// What is left of the pause that `last` announced. Never more than the whole pause: the clock may
-// have been set back since.
+// Returns the remaining seconds of the pause that `last` announced. They are never more than the
+// whole pause, since the clock may have been set back.
 double RestOfPause(const v1::RunIncident& last) {
   const double left = last.time() + last.restart_after_seconds() - UnixTime();
   return std::clamp(left, 0.0, last.restart_after_seconds());
 }
 
-// The newest launch has recorded an event and has not ended.
+// Returns true if the newest launch has recorded an event and has not ended.
 bool IsActive(v1::RunState state) {
   return state != v1::RUN_STATE_UNSPECIFIED && state != v1::RUN_QUEUED && !HasEnded(state);
 }
@@ -125,7 +125,7 @@ void Supervisor::TakeSignal(StopSignal signal) {
     reason = job.name + (signal == StopSignal::kTimeLimit ? " reaches its time limit" : " ended");
   }
   journal_->LogError(RecordStopRequest(run_, UnixTime(), reason));
-  // In a thread, because the ranks are to stop at once.
+  // The scheduler is asked in a thread, because the ranks must stop at once.
   if (signal == StopSignal::kStop && job.ask_end && !job_end_.valid()) {
     job_end_ = std::async(std::launch::async, job.ask_end).share();
   }
@@ -292,7 +292,8 @@ absl::Status Supervisor::RecordFirstReport() {
   return journal_->Record(v1::RUN_RUNNING, "the first rank reports");
 }
 
-// The last job was ended, with all of its processes, before its supervisor could record that.
+// Records that the job was queued again: the last job and all of its processes were ended before
+// its supervisor could record it.
 absl::Status Supervisor::Requeue() {
   if (attempt_) attempt_->End();
   attempt_.reset();
@@ -301,7 +302,7 @@ absl::Status Supervisor::Requeue() {
       v1::RUN_QUEUED, absl::StrCat(options_.job.name, " was queued again and has started again"));
 }
 
-// The event precedes the process, so that an attempt which no event announces never runs.
+// Records the start of an attempt, then starts it: an attempt that no event announces never runs.
 absl::Status Supervisor::StartAttempt() {
   const bool announced = journal_->state() == v1::RUN_STARTING;
   const int32_t attempt_number = journal_->history().run.attempts() + (announced ? 0 : 1);

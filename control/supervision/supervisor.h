@@ -35,7 +35,7 @@ struct SupervisorOptions {
   bool reattach = false;
   double stop_grace_seconds = kStopGraceSeconds;
   double kill_grace_seconds = kKillGraceSeconds;
-  // How long an event that cannot be written is tried again.
+  // Maximum time for which writing an event is repeated.
   double write_patience_seconds = 300;
   WatchLimits limits;
   SchedulerJob job;
@@ -46,7 +46,8 @@ struct SupervisorOptions {
 // re-attaches to the live mpirun.
 class Supervisor {
  public:
-  // AlreadyExists when the run has a supervisor; NotFound when `run` is not a run directory.
+  // Takes charge of the run. AlreadyExists when it has a supervisor; NotFound when `run` is not a
+  // run directory.
   static absl::StatusOr<std::unique_ptr<Supervisor>> Open(const RunDirectory& run,
                                                           const SupervisorOptions& options);
 
@@ -86,16 +87,16 @@ class Supervisor {
 
   // The launch that is to be started has no event yet.
   bool new_launch_ = false;
-  // The job was queued again, which no event says yet.
+  // The job was queued again, but no event records it yet.
   bool job_restarted_ = false;
   // The end of the run, or of this job, is recorded.
   bool finished_ = false;
-  // What the scheduler does with the job, once it has asked the job to end.
+  // The decision of the scheduler about the job, after it has asked the job to end.
   std::shared_future<JobEnd> job_end_;
   std::optional<FollowedAttempt> attempt_;
-  // Why mpirun could not be executed, until that is recorded.
+  // The error of executing mpirun, until it is recorded.
   absl::Status not_executed_;
-  // When these were first seen; steady clock.
+  // Times at which these were first seen; steady clock.
   std::optional<double> stop_seen_at_;
   std::optional<double> unseen_since_;
   double restart_at_ = 0;  // steady clock

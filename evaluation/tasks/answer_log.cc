@@ -22,6 +22,10 @@ using nlohmann::json;
 json ToJson(const ExampleAnswer& answer) {
   json line = {{"example", answer.example}, {"shots", answer.num_shots}};
   if (answer.shortened) line["shortened"] = true;
+  if (answer.reference.has_value()) {
+    line["reference"] = {{"log_prob", answer.reference->log_prob},
+                         {"tokens", answer.reference->num_tokens}};
+  }
   if (answer.choices.empty()) {
     line["text"] = answer.text;
     return line;
@@ -42,6 +46,11 @@ std::optional<ExampleAnswer> FromJson(const std::string& text) {
     answer.num_shots = line.at("shots").get<int>();
     answer.shortened = line.value("shortened", false);
     answer.text = line.value("text", "");
+    if (line.contains("reference")) {
+      const json& reference = line.at("reference");
+      answer.reference = ChoiceScore{reference.at("log_prob").get<double>(),
+                                     reference.at("tokens").get<int64_t>(), 0};
+    }
     if (!line.contains("log_prob")) return answer;
     const size_t count = line.at("log_prob").size();
     if (line.at("tokens").size() != count || line.at("unconditional").size() != count) return {};

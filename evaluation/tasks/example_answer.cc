@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "evaluation/tasks/answer_loss.h"
 
 namespace braid {
 namespace {
@@ -101,6 +102,20 @@ absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int3
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
+absl::Status AnswerFreely(const LoadedTask& task, const Question& question, const Asking& asking,
+                          ExampleAnswer* answer) {
+  if (asking.score_references) {
+    ASSIGN_OR_RETURN(const std::vector<Sum> sums,
+                     Score(ReferencePrompt(task, answer->example, asking.shots, question.num_shots,
+                                           asking.codec, asking.context_length),
+                           asking.decoder));
+    answer->reference = ChoiceScore{sums[0].log_prob, sums[0].num_tokens, 0};
+  }
+  if (!NeedsText(task.spec)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(answer->text, Write(task, question.prompts[0].context, asking));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ExampleAnswer> Answer(const LoadedTask& task, int64_t example,
                                      const Asking& asking) {
   const Question question =
@@ -110,7 +125,7 @@ absl::StatusOr<ExampleAnswer> Answer(const LoadedTask& task, int64_t example,
   answer.num_shots = question.num_shots;
   answer.shortened = question.shortened;
   if (task.spec.has_free()) {
-    ASSIGN_OR_RETURN(answer.text, Write(task, question.prompts[0].context, asking));
+    RETURN_IF_ERROR(AnswerFreely(task, question, asking, &answer));
     return answer;
   }
   RETURN_IF_ERROR(ScoreChoices(question, asking.decoder, &answer));

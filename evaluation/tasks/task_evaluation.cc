@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/answer_log.h"
+#include "evaluation/tasks/answer_loss.h"
 #include "evaluation/tasks/demonstration_set.h"
 #include "evaluation/tasks/random_order.h"
 #include "evaluation/tasks/task_figures.h"
@@ -52,6 +54,14 @@ double MeanShots(const std::vector<ExampleAnswer>& answers) {
   return answers.empty() ? 0 : sum / static_cast<double>(answers.size());
 }
 
+// Returns whether the log has all that is needed of an answer; earlier evaluations may have needed
+// less.
+bool IsAnswered(const AnswerLog& log, int64_t example, bool needs_reference) {
+  const auto answer = log.answers().find(example);
+  return answer != log.answers().end() &&
+         (!needs_reference || answer->second.reference.has_value());
+}
+
 // Returns the answers in the order of their examples.
 std::vector<ExampleAnswer> AnswersTo(const std::vector<int64_t>& examples, const AnswerLog& log) {
   std::vector<ExampleAnswer> answers;
@@ -84,6 +94,16 @@ void AddCleanMetrics(const LoadedTask& task, const TaskEvaluationOptions& option
   for (v1::TaskMetric& metric : TaskFigures(task, clean)) *result->add_clean_metrics() = metric;
 }
 
+void AddExamples(const LoadedTask& task, const std::vector<ExampleAnswer>& answers,
+                 v1::TaskResult* result) {
+  for (const ExampleAnswer& answer : answers) {
+    v1::TaskExample* const example = result->add_examples();
+    example->set_answer_loss(AnswerLoss(task, answer));
+    const std::optional<double> score = ExampleScore(task, answer);
+    if (score.has_value()) example->set_score(*score);
+  }
+}
+
 v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& options,
                          const std::vector<ExampleAnswer>& answers) {
   v1::TaskResult result;
@@ -96,6 +116,7 @@ v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& op
   AddCleanMetrics(task, options, answers, &result);
   result.set_num_shortened(std::ranges::count_if(answers, &ExampleAnswer::shortened));
   result.set_chance(ChanceLevel(task, answers));
+  if (options.want_examples) AddExamples(task, answers, &result);
   return result;
 }
 
@@ -140,12 +161,14 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
                                model.codec);
   const std::unique_ptr<Decoder> unconditional = model.new_decoder(options.routing);
   const std::unique_ptr<Decoder> decoder = model.new_decoder(options.routing);
-  const Asking asking = {shots, model.codec, model.context_length, *decoder, *unconditional};
+  const bool needs_reference = NeedsReference(task.spec, options.want_examples);
+  const Asking asking = {shots,    model.codec,    model.context_length,
+                         *decoder, *unconditional, needs_reference};
   const auto total = static_cast<int64_t>(examples.size());
   for (int64_t done = 0; done < total; ++done) {
     progress(done, total);
     const int64_t example = examples[static_cast<size_t>(done)];
-    if (log->answers().contains(example)) continue;
+    if (IsAnswered(*log, example, needs_reference)) continue;
     ASSIGN_OR_RETURN(const ExampleAnswer answer, AnswerExample(task, example, asking));
     RETURN_IF_ERROR(log->Append(answer));
   }

@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "evaluation/statistics/bootstrap.h"
+#include "evaluation/tasks/answer_loss.h"
 #include "evaluation/tasks/answer_text.h"
 #include "evaluation/tasks/task_spec.h"
 
@@ -93,10 +94,30 @@ std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
   std::vector<v1::TaskMetric> metrics;
   for (const int number : task.spec.figures()) {
     const auto figure = static_cast<v1::TaskFigure>(number);
-    metrics.push_back(figure == v1::F1 ? PositiveF1(task, answers) : Share(task, figure, answers));
+    metrics.push_back(figure == v1::F1            ? PositiveF1(task, answers)
+                      : figure == v1::ANSWER_LOSS ? MeanAnswerLoss(task, answers)
+                                                  : Share(task, figure, answers));
     metrics.back().set_name(FigureName(figure));
   }
   return metrics;
+}
+
+std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& answer) {
+  const auto figure = static_cast<v1::TaskFigure>(task.spec.figures(0));
+  switch (figure) {
+    case v1::ACC:
+    case v1::ACC_NORM:
+    case v1::ACC_PER_TOKEN:
+    case v1::ACC_PER_BYTE:
+    case v1::ACC_UNCONDITIONAL:
+    case v1::EXACT_MATCH:
+    case v1::ANSWER_F1:
+      return IsRight(task, figure, answer);
+    case v1::ANSWER_LOSS:
+      return AnswerLoss(task, answer);
+    default:
+      return std::nullopt;
+  }
 }
 
 double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers) {

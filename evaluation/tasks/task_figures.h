@@ -2,6 +2,7 @@
 #ifndef BRAID_EVALUATION_TASKS_TASK_FIGURES_H_
 #define BRAID_EVALUATION_TASKS_TASK_FIGURES_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
 // answers.
 std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
                                         std::span<const ExampleAnswer> answers);
+
+// Returns the answer's part of the main figure, whose mean over examples is the figure; nullopt for
+// figures of the whole task, such as F1.
+std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& answer);
 
 // Returns the expected main figure of random guessing: the mean of 1 / choices, 0 for free answers;
 // for F1 likewise, from the share that a guess gets right.

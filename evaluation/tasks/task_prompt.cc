@@ -141,4 +141,17 @@ ScoredPrompt UnconditionalPrompt(const LoadedTask& task, int64_t index, const Te
   return prompt;
 }
 
+ScoredPrompt ReferencePrompt(const LoadedTask& task, int64_t index, const DemonstrationSet& set,
+                             int num_shots, const TextCodec& codec, int64_t context_length) {
+  const TaskExample& example = task.examples[static_cast<size_t>(index)];
+  const std::vector<const Demonstration*> shots = set.For(example);
+  const std::vector<std::string> reference = {
+      absl::StrCat(DelimiterOf(task.spec), example.references[0])};
+  const Shots shown = Shots(shots).first(static_cast<size_t>(num_shots));
+  ScoredPrompt prompt =
+      EncodePair(codec, PromptText(task.spec, shown, example.prompts[0]), reference);
+  Cut(context_length, Reserved(task.spec), &prompt);
+  return prompt;
+}
+
 }  // namespace braid

@@ -49,6 +49,11 @@ Question MakeQuestion(const LoadedTask& task, int64_t example, const Demonstrati
 ScoredPrompt UnconditionalPrompt(const LoadedTask& task, int64_t example, const TextCodec& codec,
                                  int64_t context_length);
 
+// Returns the first reference of a free answer after the prompt with `num_shots` demonstrations,
+// truncated in the same way.
+ScoredPrompt ReferencePrompt(const LoadedTask& task, int64_t example, const DemonstrationSet& shots,
+                             int num_shots, const TextCodec& codec, int64_t context_length);
+
 // Returns the maximum number of tokens of a free answer.
 int MaxAnswerTokens(const v1::TaskSpec& spec);
 

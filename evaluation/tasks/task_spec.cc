@@ -106,7 +106,7 @@ absl::Status CheckFigures(const v1::TaskSpec& spec) {
   for (const int figure : spec.figures()) {
     const auto value = static_cast<v1::TaskFigure>(figure);
     if (!v1::TaskFigure_IsValid(figure) || figure == v1::TASK_FIGURE_UNSPECIFIED ||
-        FitsChoice(value) != spec.has_choice()) {
+        (value != v1::ANSWER_LOSS && FitsChoice(value) != spec.has_choice())) {
       return Refuse(spec, absl::StrCat("figure ", FigureName(value), " is not one of ",
                                        spec.has_choice() ? "choices" : "free answers"));
     }

@@ -19,8 +19,8 @@ namespace braid {
 // One value of a row.
 struct ParquetCell {
   bool is_null = true;
-  // By the column's type: an integer or boolean, a number, or bytes, which are valid until the next
-  // row.
+  // The value in the member for the column's type: an integer or boolean, a number, or bytes, which
+  // are valid until the next row.
   int64_t integer = 0;
   double number = 0;
   std::string_view bytes;

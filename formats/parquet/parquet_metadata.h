@@ -60,7 +60,7 @@ struct ParquetColumn {
   int16_t list_level = -1;
 };
 
-// What a writer says about the values of a chunk.
+// Statistics that the writer stored about the values of a chunk.
 struct ParquetStatistics {
   // Bounds of the values that are neither null nor NaN, in plain encoding, of a column whose order
   // the file defines; texts are ordered by their bytes and may be cut.

@@ -34,7 +34,7 @@ class ParquetReader {
   // Reads the footer. Errors name the file: those of the file system; INVALID_ARGUMENT for a file
   // that is not Parquet, DATA_LOSS for one that is damaged, UNIMPLEMENTED for an encrypted one.
   static absl::StatusOr<ParquetReader> Open(const std::filesystem::path& path);
-  // The same for `size` bytes that `bytes` returns; `path` is for messages.
+  // Does the same with `size` bytes that `bytes` returns; `path` is for messages.
   static absl::StatusOr<ParquetReader> FromBytes(ParquetBytes bytes, int64_t size,
                                                  const std::filesystem::path& path);
 
@@ -81,7 +81,7 @@ class ParquetReader {
   absl::Status InColumn(size_t i, const absl::Status& status) const;
 
   std::filesystem::path path_;
-  // On the heap, where the column readers find it after a move.
+  // This is on the heap, where the column readers find it after a move.
   std::unique_ptr<const ParquetBytes> bytes_;
   int64_t size_;
   ParquetFooter footer_;

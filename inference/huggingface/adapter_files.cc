@@ -18,6 +18,7 @@
 #include "formats/weight_files.h"
 #include "inference/output_directory.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
 #include "trainer/checkpoint_weights.h"
@@ -167,6 +168,8 @@ absl::Status FillAdapters(const fs::path& file, const WeightFiles& weights, Lang
 
 absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request) {
   ASSIGN_OR_RETURN(ModelPath base, FindModel(request.base(), /*strict=*/true));
+  RETURN_IF_ERROR(CheckPlainLayers(base.state.model, "base",
+                                   "adapter files of other programs hold no gate of layers"));
   if (base.state.use_average) {
     return absl::InvalidArgumentError(absl::StrCat(
         "base: got ", request.base(), ", expected the weights of a checkpoint, not their average"));

@@ -32,11 +32,9 @@ struct Family {
 constexpr Family kLlama{"llama", "LlamaForCausalLM"};
 constexpr Family kQwen2{"qwen2", "Qwen2ForCausalLM", 32};
 constexpr Family kQwen3{"qwen3", "Qwen3ForCausalLM", 32, 128};
-constexpr Family kFamilies[] = {kLlama,
-                                {"mistral", "MistralForCausalLM", 8},
-                                kQwen2,
-                                kQwen3,
-                                {kSoftMoe, "BraidSoftMoeForCausalLM"}};
+constexpr Family kMixtral{"mixtral", "MixtralForCausalLM", 8};
+constexpr Family kFamilies[] = {kLlama, kMixtral, {"mistral", "MistralForCausalLM", 8},
+                                kQwen2, kQwen3,   {kSoftMoe, "BraidSoftMoeForCausalLM"}};
 
 constexpr int kDeepestLevel = 16;
 // LLaMA's defaults for fields that old configurations omit.
@@ -48,6 +46,7 @@ bool IsDense(const v1::ModelConfig& config) { return config.routing().router() =
 
 // Mistral without a sliding window is a LLaMA.
 const Family& FamilyOf(const v1::ModelConfig& config) {
+  if (IsMixtral(config)) return kMixtral;
   if (!IsDense(config)) return std::end(kFamilies)[-1];
   if (config.qk_norm()) return kQwen3;
   return config.qkv_bias() ? kQwen2 : kLlama;
@@ -91,6 +90,14 @@ void AddFamilyFields(const v1::ModelConfig& config, const Family& family,
                      nlohmann::ordered_json* json) {
   const bool qwen2 = family.model_type == kQwen2.model_type;
   const bool qwen3 = family.model_type == kQwen3.model_type;
+  if (family.model_type == kMixtral.model_type) {
+    (*json)["intermediate_size"] = config.routing().token().expert_d_ff();
+    (*json)["num_local_experts"] = config.routing().num_experts();
+    (*json)["num_experts_per_tok"] = config.routing().token().active_experts();
+    (*json)["sliding_window"] = nullptr;
+    if (config.has_head_dim()) (*json)["head_dim"] = HeadsOf(config).width;
+    return;
+  }
   if (config.has_head_dim() || qwen3) (*json)["head_dim"] = HeadsOf(config).width;
   if (!qwen2) (*json)["attention_bias"] = false;
   if (qwen2 || qwen3) {
@@ -168,7 +175,7 @@ absl::Status ReadRope(const std::string& source, JsonFields* fields, v1::ModelCo
 
 // Attention within a window is full attention when the window covers the context.
 void RequireFullAttention(const v1::ModelConfig& config, const Family& family, JsonFields* fields) {
-  const bool mistral = family.model_type == "mistral";
+  const bool mistral = family.model_type == "mistral" || family.model_type == kMixtral.model_type;
   const int32_t length = config.sequence_length();
   if ((mistral || fields->Flag("use_sliding_window")) && fields->Has("sliding_window")) {
     fields->Require(Count(fields, "sliding_window") >= length, "sliding_window",
@@ -245,6 +252,20 @@ void ReadTokenRouting(JsonFields* fields, v1::TokenRouting* token) {
   token->set_expert_d_ff(Count(fields, "moe_intermediate_size"));
 }
 
+// Reads the experts of a Mixtral.
+void ReadMixtral(JsonFields* fields, v1::ModelConfig* config) {
+  for (const char* field : {"n_shared_experts", "shared_expert_intermediate_size"}) {
+    fields->Require(!fields->Has(field), field, "nothing (shared experts are not supported)");
+  }
+  v1::RoutingConfig* const routing = config->mutable_routing();
+  routing->set_router(v1::TOKEN_CHOICE);
+  routing->set_num_experts(Count(fields, "num_local_experts", 8));
+  routing->mutable_token()->set_gate(v1::TokenRouting::LINEAR);
+  routing->mutable_token()->set_combine_weights(v1::TokenRouting::SOFTMAX_OF_CHOSEN);
+  routing->mutable_token()->set_active_experts(Count(fields, "num_experts_per_tok", 2));
+  routing->mutable_token()->set_expert_d_ff(config->d_ff());
+}
+
 void ReadRouting(JsonFields* fields, v1::RoutingConfig* routing) {
   routing->set_num_experts(Count(fields, "num_experts"));
   routing->set_segment_length(Count(fields, "segment_length"));
@@ -295,6 +316,18 @@ v1::ModelConfig ReadShape(JsonFields* fields) {
 
 }  // namespace
 
+bool IsMixtral(const v1::ModelConfig& resolved) {
+  const v1::RoutingConfig& routing = resolved.routing();
+  const v1::TokenRouting& token = routing.token();
+  const bool matrix =
+      token.gate() == v1::TokenRouting::LINEAR || token.gate() == v1::TokenRouting::FROZEN;
+  return routing.router() == v1::TOKEN_CHOICE && routing.moe_layers().empty() && matrix &&
+         routing.router_input() == v1::PLAIN_MEAN &&
+         token.combine_weights() == v1::TokenRouting::SOFTMAX_OF_CHOSEN &&
+         token.selection() == v1::TokenRouting::TOP && !resolved.qkv_bias() &&
+         !resolved.qk_norm() && !(resolved.logit_soft_cap() > 0);
+}
+
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {
   return std::string(FamilyOf(resolved).architecture);
 }
@@ -322,7 +355,7 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const
                                  {"torch_dtype", TorchName(dtype)}};
   if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
   AddFamilyFields(resolved, family, &json);
-  if (!IsDense(resolved)) AddRouting(resolved.routing(), &json);
+  if (family.model_type == kSoftMoe) AddRouting(resolved.routing(), &json);
   if (resolved.logit_soft_cap() > 0) json["logit_soft_cap"] = resolved.logit_soft_cap();
   // Other programs ignore it.
   if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
@@ -335,7 +368,8 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
   JsonFields fields(json, path.string());
   const Family* const family = FindFamily(fields.Text("model_type", ""));
   fields.Require(family != nullptr, "model_type",
-                 "\"llama\", \"mistral\", \"qwen2\", \"qwen3\" or \"braid_soft_moe\"");
+                 "\"llama\", \"mistral\", \"mixtral\", \"qwen2\", \"qwen3\" or "
+                 "\"braid_soft_moe\"");
   RETURN_IF_ERROR(fields.status());
   v1::ModelConfig config = ReadShape(&fields);
   ReadAttention(*family, &fields, &config);
@@ -351,6 +385,7 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
     config.mutable_routing()->set_segment_length(
         std::gcd(kDefaultSegmentLength, config.sequence_length()));
   }
+  if (family->model_type == kMixtral.model_type) ReadMixtral(&fields, &config);
   RETURN_IF_ERROR(fields.status());
   RETURN_IF_ERROR(ReadRope(path.string(), &fields, &config));
   RETURN_IF_ERROR(fields.status());

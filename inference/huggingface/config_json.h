@@ -15,8 +15,14 @@
 
 namespace braid {
 
-// Returns "BraidSoftMoeForCausalLM" for a model with experts; for a dense one, "Qwen3ForCausalLM"
-// with qk_norm, "Qwen2ForCausalLM" with qkv_bias, otherwise "LlamaForCausalLM".
+// Returns whether a model is a Mixtral: every token of every layer uses the TOP experts by a gate
+// that is a matrix, weighted by the softmax of their scores, and attention has neither biases nor
+// norms.
+bool IsMixtral(const v1::ModelConfig& resolved);
+
+// Returns "MixtralForCausalLM" for a Mixtral and "BraidSoftMoeForCausalLM" for other models with
+// experts; for a dense one, "Qwen3ForCausalLM" with qk_norm, "Qwen2ForCausalLM" with qkv_bias,
+// otherwise "LlamaForCausalLM".
 std::string ArchitectureOf(const v1::ModelConfig& resolved);
 
 // The tokens around a text.
@@ -30,7 +36,7 @@ struct EndTokens {
 // Returns config.json. The same arguments give the same bytes.
 std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends);
 
-// Parses config.json of a llama, mistral, qwen2, qwen3 or braid_soft_moe to a resolved
+// Parses config.json of a llama, mistral, mixtral, qwen2, qwen3 or braid_soft_moe to a resolved
 // configuration; sequence_length is max_position_embeddings, start_token is left unset. `path` is
 // used in messages. InvalidArgument names the field, its value and what is expected, for malformed
 // JSON, a missing field, or an unsupported model (another architecture, a sliding window shorter

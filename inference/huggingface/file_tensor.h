@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/model.pb.h"
 #include "model/config/parameter_layout.h"
 
 namespace braid {
@@ -17,10 +18,19 @@ struct FileTensor {
   std::string name;
   std::vector<int64_t> shape;
   bool transposed = false;
+  // The part of the parameter that the tensor holds.
+  int64_t first = 0;
+  int64_t size = 0;
 };
 
-// Returns the name and shape of a parameter in files.
-FileTensor FileTensorOf(const ParameterSpec& parameter);
+// Returns the tensors that hold a parameter in files, in the order of its elements. A parameter of
+// `resolved` is one tensor, but Mixtral's layout (IsMixtral) has one for each expert.
+std::vector<FileTensor> FileTensorsOf(const v1::ModelConfig& resolved,
+                                      const ParameterSpec& parameter);
+
+// The same for all parameters of a model.
+std::vector<FileTensor> FileTensorsOf(const v1::ModelConfig& resolved,
+                                      const std::vector<ParameterSpec>& layout);
 
 // Transposes each of the consecutive [rows, columns] matrices in `from`. Requires equal sizes that
 // are a multiple of rows * columns.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -30,17 +31,17 @@ class ParameterWriter {
   ParameterWriter(const WeightFiles& weights, SafetensorsWriter* writer)
       : weights_(weights), writer_(writer) {}
 
-  absl::Status Write(const ParameterSpec& parameter) {
-    const FileTensor tensor = FileTensorOf(parameter);
-    const auto size = static_cast<size_t>(parameter.size);
-    if (!tensor.transposed) return Copy(tensor.name, parameter.name, size);
+  // Writes the part of the parameter `to` that `tensor` holds.
+  absl::Status Write(const FileTensor& tensor, const std::string& to) {
+    const auto size = static_cast<size_t>(tensor.size);
+    if (!tensor.transposed) return Copy(tensor.name, to, size);
     const int64_t rows = tensor.shape.end()[-2], columns = tensor.shape.end()[-1];
     const auto matrix = static_cast<size_t>(rows * columns);
     std::vector<float> transposed(matrix);
     for (size_t first = 0; first < size; first += matrix) {
       RETURN_IF_ERROR(Read(tensor.name, first, matrix));
       TransposeMatrices(values_, rows, columns, transposed);
-      RETURN_IF_ERROR(writer_->Write(parameter.name, AsBytes<float>(transposed)));
+      RETURN_IF_ERROR(writer_->Write(to, AsBytes<float>(transposed)));
     }
     values_ = {};
     return absl::OkStatus();
@@ -66,14 +67,19 @@ class ParameterWriter {
 };
 
 absl::StatusOr<ManifestEntry> WriteImportedWeights(const WeightFiles& weights,
-                                                   const std::vector<ParameterSpec>& parameters,
+                                                   const v1::ModelConfig& config,
                                                    const fs::path& directory) {
+  const std::vector<ParameterSpec> parameters = ParameterLayout(config);
   std::vector<TensorInfo> layout;
   for (const ParameterSpec& p : parameters) layout.push_back({p.name, DType::kF32, p.shape});
   ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(directory / ModelFileName(0, 1), layout,
                                                           {{"step", "0"}}));
   ParameterWriter values(weights, writer.get());
-  for (const ParameterSpec& parameter : parameters) RETURN_IF_ERROR(values.Write(parameter));
+  for (const ParameterSpec& parameter : parameters) {
+    for (const FileTensor& tensor : FileTensorsOf(config, parameter)) {
+      RETURN_IF_ERROR(values.Write(tensor, parameter.name));
+    }
+  }
   ASSIGN_OR_RETURN(const FileSummary summary, writer->Commit());
   return MakeManifestEntry(summary, static_cast<int64_t>(parameters.size()));
 }
@@ -109,12 +115,14 @@ absl::StatusOr<ManifestEntry> WriteImportedText(const fs::path& path, const std:
 }
 
 // Returns the element type of all tensors; empty when they have several.
-std::string CommonDType(const WeightFiles& weights, const std::vector<ParameterSpec>& parameters) {
-  const DType first = weights.Find(FileTensorOf(parameters.front()).name)->dtype;
-  const bool same = std::ranges::all_of(parameters, [&](const ParameterSpec& parameter) {
-    return weights.Find(FileTensorOf(parameter).name)->dtype == first;
-  });
-  return same ? std::string(DTypeName(first)) : "";
+std::string CommonDType(const WeightFiles& weights, const v1::ModelConfig& config) {
+  std::set<DType> found;
+  for (const ParameterSpec& parameter : ParameterLayout(config)) {
+    for (const FileTensor& tensor : FileTensorsOf(config, parameter)) {
+      found.insert(weights.Find(tensor.name)->dtype);
+    }
+  }
+  return found.size() == 1 ? std::string(DTypeName(*found.begin())) : "";
 }
 
 }  // namespace
@@ -127,11 +135,10 @@ absl::Status WriteImportedCheckpoint(const WeightFiles& weights, const v1::Model
   state.upcycled = UsesExperts(config);
   state.dataset_key = kImported;
   state.model = config;
-  state.source_dtype = CommonDType(weights, parameters);
+  state.source_dtype = CommonDType(weights, config);
   Manifest manifest{
       .kind = kCheckpointKind, .key = kImported, .settings = {{"step", "0"}, {"world_size", "1"}}};
-  ASSIGN_OR_RETURN(manifest.files.emplace_back(),
-                   WriteImportedWeights(weights, parameters, directory));
+  ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteImportedWeights(weights, config, directory));
   ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteZeroMoments(parameters, directory));
   const std::pair<const char*, std::string> texts[] = {{kStateFile, StateText(state)},
                                                        {kConfigFile, ConfigText(config)},

@@ -12,9 +12,9 @@
 
 namespace braid {
 
-// Converts `weights`, which hold every tensor of `config` (FileTensorOf) with its shape, and writes
-// a whole checkpoint with zero moments to `directory`. Uses 16 MiB of memory, or three times the
-// largest matrix that is stored transposed. Errors are those of WeightFiles::ReadRange and of
+// Converts `weights`, which hold every tensor of `config` (FileTensorsOf) with its shape, and
+// writes a whole checkpoint with zero moments to `directory`. Uses 16 MiB of memory, or three times
+// the largest matrix that is stored transposed. Errors are those of WeightFiles::ReadRange and of
 // writing.
 absl::Status WriteImportedCheckpoint(const WeightFiles& weights, const v1::ModelConfig& config,
                                      const std::string& tokenizer_bytes,

@@ -18,8 +18,10 @@
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/modeling_braid.h"
+#include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/model_path.h"
@@ -55,14 +57,22 @@ Source PlainSource(LanguageModel& model) {
           }};
 }
 
-// Returns a parameter's values as in the file; `transposed` is used as storage if needed.
+// A tensor of the file and the parameter that it holds a part of.
+struct ExportedTensor {
+  FileTensor tensor;
+  std::string parameter;
+};
+
+// Returns the values of a tensor as in the file; `transposed` is used as storage if needed.
 absl::StatusOr<std::span<const float>> FileValues(const Source& source,
-                                                  const ParameterSpec& parameter,
+                                                  const ExportedTensor& exported,
                                                   std::vector<float>* transposed) {
-  ASSIGN_OR_RETURN(const std::span<const float> values, source.values(parameter.name));
-  if (!FileTensorOf(parameter).transposed) return values;
+  const FileTensor& tensor = exported.tensor;
+  ASSIGN_OR_RETURN(std::span<const float> values, source.values(exported.parameter));
+  values = values.subspan(static_cast<size_t>(tensor.first), static_cast<size_t>(tensor.size));
+  if (!tensor.transposed) return values;
   transposed->resize(values.size());
-  TransposeMatrices(values, parameter.shape.end()[-2], parameter.shape.end()[-1], *transposed);
+  TransposeMatrices(values, tensor.shape.end()[-1], tensor.shape.end()[-2], *transposed);
   return *transposed;
 }
 
@@ -139,19 +149,20 @@ class Writer {
   }
 
   absl::Status Weights(const Source& source, const ExportOptions& options) {
-    std::map<std::string, ParameterSpec> parameters;  // by name in the file
+    std::map<std::string, ExportedTensor> exported;  // by name
     std::vector<float> transposed;
     WeightsToWrite weights;
     weights.max_file_bytes = options.max_shard_bytes;
     int64_t count = 0;
     for (const ParameterSpec& spec : ParameterLayout(source.config)) {
-      const FileTensor tensor = FileTensorOf(spec);
-      weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
-      parameters[tensor.name] = spec;
+      for (const FileTensor& tensor : FileTensorsOf(source.config, spec)) {
+        weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
+        exported[tensor.name] = {tensor, spec.name};
+      }
       count += spec.size;
     }
     weights.values = [&](const TensorInfo& tensor) {
-      return FileValues(source, parameters.at(tensor.name), &transposed);
+      return FileValues(source, exported.at(tensor.name), &transposed);
     };
     ASSIGN_OR_RETURN(const std::vector<FileSummary> files, WriteWeightFiles(directory_, weights));
     for (const FileSummary& file : files) Add(file);
@@ -190,7 +201,9 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   Writer writer(directory, response);
   RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, ends)));
   RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends)));
-  if (UsesExperts(source.config)) RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
+  if (UsesExperts(source.config) && !IsMixtral(source.config)) {
+    RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
+  }
   RETURN_IF_ERROR(writer.Weights(source, options));
   const bool byte_level = tokenizer_bytes.starts_with('{');
   RETURN_IF_ERROR(byte_level ? writer.Text(kTokenizerJsonFile, ForOtherPrograms(tokenizer_bytes))
@@ -256,6 +269,15 @@ absl::StatusOr<v1::ExportResponse> ExportAdapterOnly(const v1::ExportRequest& re
   return ExportAdapter(path, request.force(), request.output_dir());
 }
 
+// Loads the model to write. Where a run has split FFNs for its training, that is the dense model,
+// unless the request says how many experts tokens use.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequest& request,
+                                                            const ModelPath& path) {
+  ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(path));
+  if (recomposed && !request.has_active_experts()) return LoadRecomposed(path);
+  return LoadModel(path.checkpoint, path.state.use_average);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::path& tokenizer,
@@ -281,6 +303,9 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
+  RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
+                                   "no stock program runs a model whose layers mix; evaluate it or "
+                                   "generate text with it here"));
   if (request.adapter()) {
     ASSIGN_OR_RETURN(v1::ExportResponse response, ExportAdapterOnly(request, path));
     *response.mutable_source() = path.source;
@@ -288,7 +313,7 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   }
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
+  ASSIGN_OR_RETURN(const auto model, LoadToExport(request, path));
   if (request.has_active_experts()) {
     RETURN_IF_ERROR(
         CheckActiveExperts(path.state.model, "active_experts", request.active_experts()));

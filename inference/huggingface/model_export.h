@@ -1,5 +1,6 @@
-// Writes models as Hugging Face directories: a stock LLaMA, Qwen2 or Qwen3 when dense, otherwise
-// braid's own format in the same files. docs/formats/export.md describes both.
+// Writes models as Hugging Face directories: a stock LLaMA, Qwen2 or Qwen3 when dense, a stock
+// Mixtral when it is one (IsMixtral), otherwise braid's own format in the same files.
+// docs/formats/export.md describes both.
 //
 //   DIR/config.json, generation_config.json
 //   DIR/model.safetensors          or shards with model.safetensors.index.json

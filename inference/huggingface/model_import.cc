@@ -45,9 +45,8 @@ absl::Status BadTensor(const fs::path& directory, const std::string& name,
 }
 
 absl::Status CheckExpected(const fs::path& directory, const WeightFiles& weights,
-                           const std::vector<ParameterSpec>& layout) {
-  for (const ParameterSpec& spec : layout) {
-    const FileTensor tensor = FileTensorOf(spec);
+                           const std::vector<FileTensor>& tensors) {
+  for (const FileTensor& tensor : tensors) {
     const TensorInfo* found = weights.Find(tensor.name);
     if (found == nullptr) {
       return BadTensor(directory, tensor.name,
@@ -90,9 +89,9 @@ absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights
 }
 
 absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weights,
-                              const std::vector<ParameterSpec>& layout, bool tied) {
+                              const std::vector<FileTensor>& tensors, bool tied) {
   std::set<std::string> expected;
-  for (const ParameterSpec& spec : layout) expected.insert(FileTensorOf(spec).name);
+  for (const FileTensor& tensor : tensors) expected.insert(tensor.name);
   for (const std::string& name : weights.names()) {
     if (expected.contains(name) || IsRotaryTable(name)) continue;
     if (tied && name == kHead) {
@@ -150,8 +149,9 @@ absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
   ASSIGN_OR_RETURN(v1::ModelConfig config, ReadConfigJson(source));
   ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(source));
   const std::vector<ParameterSpec> layout = ParameterLayout(config);
-  RETURN_IF_ERROR(CheckExpected(source, weights, layout));
-  RETURN_IF_ERROR(CheckNothingElse(source, weights, layout, config.tie_embeddings()));
+  const std::vector<FileTensor> tensors = FileTensorsOf(config, layout);
+  RETURN_IF_ERROR(CheckExpected(source, weights, tensors));
+  RETURN_IF_ERROR(CheckNothingElse(source, weights, tensors, config.tie_embeddings()));
   ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerOf(request, &config));
   RETURN_IF_ERROR(WriteImportedCheckpoint(weights, config, tokenizer, output->staging()));
   RETURN_IF_ERROR(output->Publish(output->staging()));

@@ -1,6 +1,5 @@
-// Reads Hugging Face directories: checkpoints of LLaMA, Mistral, Qwen2 and Qwen3, and those written
-// by model_export.h.
-// Everything in them is validated before it is used.
+// Reads Hugging Face directories: checkpoints of LLaMA, Mistral, Mixtral, Qwen2 and Qwen3, and
+// those written by model_export.h. Everything in them is validated before it is used.
 #ifndef BRAID_INFERENCE_HUGGINGFACE_MODEL_IMPORT_H_
 #define BRAID_INFERENCE_HUGGINGFACE_MODEL_IMPORT_H_
 

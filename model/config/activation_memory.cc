@@ -1,8 +1,12 @@
 #include "model/config/activation_memory.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
 
 #include "model/config/finetuning_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/ffn_group_pass.h"
 #include "model/kernels/routed_ffn_pass.h"
@@ -23,6 +27,8 @@ struct LayerShape {
   bool trains_head;
   // TOKEN_CHOICE: experts, those that a token uses, and the units of one; 0 otherwise.
   int64_t experts, active, units;
+  // Passes through other layers that mix, and how many of them through layers with experts.
+  int64_t mixed_layers = 0, mixed_moe_layers = 0;
 };
 
 LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
@@ -67,6 +73,28 @@ int64_t RouterFloats(const LayerShape& s) {
   return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts);
 }
 
+// Returns whether the loss has a gradient in the gate of layers or in alpha.
+bool HasMixingGradient(const v1::ModelConfig& config) {
+  const v1::LayerMixing& mixing = config.layer_mixing();
+  return mixing.learn_alpha() ||
+         (HasMixingGate(config) && (mixing.weight() == v1::LayerMixing::PROBABILITY ||
+                                    mixing.num_chosen() > 1 || mixing.balance_loss() > 0));
+}
+
+// Saved by layers that mix: what their second passes save, a number per token, and, where the
+// weights have a gradient, the difference of both outputs with the scores of the gate. All
+// sequences pass through a layer that is listed, and share its input with the first pass.
+int64_t MixingFloats(const LayerShape& s, const v1::ModelConfig& config) {
+  if (s.mixed_layers == 0) return 0;
+  int64_t floats = 2;
+  if (config.layer_mixing().gate() == v1::LayerMixing::FIXED) floats -= s.width;
+  if (HasMixingGradient(config)) {
+    floats += s.width + 3 * static_cast<int64_t>(MixingLayers(config).size());
+  }
+  return s.mixed_layers * (LayerFloats(s) + s.tokens * floats) +
+         s.mixed_moe_layers * RouterFloats(s);
+}
+
 // Saved outside the layers: the embedded tokens (and their 64-bit ids), the last norm's output.
 int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4 * s.tokens; }
 
@@ -101,17 +129,25 @@ int64_t ScratchFloats(const LayerShape& s) {
 // Saved by adapters: their inner activations, and in an FFN with adapters, which is not fused, the
 // hidden activations.
 int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
-                      const v1::Finetuning& finetuning) {
-  int64_t floats = 0;
+                      const v1::Finetuning& finetuning, std::span<const double> mixed) {
+  double floats = 0;
   int ffn_layer = -1;
   for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
-    floats += s.tokens * finetuning.lora().rank();
+    const double passes = 1 + mixed[adapter.layer];
+    floats += passes * static_cast<double>(s.tokens * finetuning.lora().rank());
     if (IsFfnTarget(adapter.target) && adapter.layer != ffn_layer) {
-      floats += s.tokens * s.hidden;
+      floats += passes * static_cast<double>(s.tokens * s.hidden);
       ffn_layer = adapter.layer;
     }
   }
-  return floats;
+  return static_cast<int64_t>(std::ceil(floats));
+}
+
+// Returns the first layer whose output depends, with a gradient, on a gate or on a trained alpha. A
+// gate without a gradient saves nothing.
+int FirstMixedLayer(const v1::ModelConfig& config) {
+  if (MixesNothing(config) || !HasMixingGradient(config)) return config.num_layers();
+  return MixingLayers(config)[0];
 }
 
 // Returns the first layer with a trained parameter; 0 when the embedding is trained.
@@ -124,12 +160,18 @@ int FirstTrainedLayer(const v1::ModelConfig& config, const v1::Finetuning& finet
   for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
     if (!spec.trained) continue;
     if (spec.group == "embedding") first = 0;
+    if (spec.group == "layer_mixing") {
+      first = std::min(first, FirstMixedLayer(config));
+      continue;
+    }
     *trains_head |= spec.group == "head" || (spec.group == "embedding" && config.tie_embeddings());
     for (int layer = 0; layer < first; ++layer) {
       if (spec.name.starts_with(LayerPrefix(layer))) first = layer;
     }
   }
-  return first;
+  // Any mixing layer may pass through that layer.
+  if (MixesNothing(config) || first == config.num_layers()) return first;
+  return std::min(first, MixingLayers(config)[0]);
 }
 
 }  // namespace
@@ -142,9 +184,17 @@ ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_si
   shape.layers -= first;
   shape.moe_layers =
       std::ranges::count_if(moe_layers, [first](int layer) { return layer >= first; });
-  const int64_t kept = shape.layers * LayerFloats(shape) +
-                       AdapterFloats(shape, resolved, finetuning) +
-                       shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
+  const std::vector<double> mixed = MixedPasses(resolved, first);
+  double passes = 0, moe_passes = 0;
+  for (int layer = 0; layer < resolved.num_layers(); ++layer) {
+    passes += mixed[layer];
+    if (IsMoeLayer(resolved, layer)) moe_passes += mixed[layer];
+  }
+  shape.mixed_layers = static_cast<int64_t>(std::ceil(passes));
+  shape.mixed_moe_layers = static_cast<int64_t>(std::ceil(moe_passes));
+  const int64_t kept =
+      shape.layers * LayerFloats(shape) + AdapterFloats(shape, resolved, finetuning, mixed) +
+      MixingFloats(shape, resolved) + shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
   return {.kept_bytes = kFloat * kept,
           .transient_bytes = kFloat * TransientFloats(shape),
           .scratch_bytes = kFloat * ScratchFloats(shape)};

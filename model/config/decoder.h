@@ -42,7 +42,8 @@ class Decoder {
   // Returns how many tokens of the last prompt were reused from the previous sequence. kSegment:
   // the common prefix, if both prompts agree on the tokens on which their first segment routes.
   // kPrompt: the prompt without its last token, if both prompts are equal, otherwise 0. Without
-  // layers that route by segment or prompt: the common prefix. The last token is always computed.
+  // layers that route by segment or prompt: the common prefix. With layers that mix by the decision
+  // SEQUENCE: 0. The last token is always computed.
   virtual int64_t reused_tokens() const { return 0; }
 
   // Appends `token`; returns the logits [V] of the token after it. OutOfRange when the sequence

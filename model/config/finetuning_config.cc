@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "model/config/decoder.h"
+#include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 
@@ -42,8 +43,11 @@ bool Matches(std::string_view pattern, std::string_view name) {
   return false;
 }
 
+bool IsMixing(const ParameterSpec& spec) { return spec.group == "layer_mixing"; }
+
+// The parameters of layer mixing are trained beside those that are asked for.
 bool IsTrained(const v1::Finetuning& finetuning, const ParameterSpec& spec) {
-  if (!spec.trained) return false;
+  if (!spec.trained || IsMixing(spec)) return spec.trained;
   if (finetuning.train().empty()) return !finetuning.has_lora();
   return std::ranges::any_of(
       finetuning.train(), [&](const std::string& pattern) { return Matches(pattern, spec.name); });
@@ -196,6 +200,7 @@ bool IsFfnTarget(std::string_view target) {
 
 absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
                                                  const v1::ModelConfig& resolved) {
+  if (asked.recompose()) RETURN_IF_ERROR(CheckRecomposable(resolved));
   v1::Finetuning finetuning = asked;
   if (finetuning.has_lora()) {
     v1::LoraConfig* const lora = finetuning.mutable_lora();
@@ -242,7 +247,7 @@ std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
   int64_t offset = 0, gradient_offset = 0;
   for (const bool trained : {false, true}) {
     for (ParameterSpec& spec : layout) {
-      if (spec.trained != trained) continue;
+      if ((spec.trained || IsMixing(spec)) != trained) continue;
       spec.offset = offset;
       spec.gradient_offset = trained ? gradient_offset : -1;
       offset += spec.size;

@@ -11,6 +11,7 @@
 #include "model/config/config_checks.h"
 #include "model/config/dropout_config.h"
 #include "model/config/head_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_flops.h"
 #include "model/config/model_presets.h"
 #include "model/config/parameter_layout.h"
@@ -333,11 +334,13 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   resolved.MergeFrom(config);
   FillDefaults(&resolved);
   RETURN_IF_ERROR(CheckShape(resolved));
+  RETURN_IF_ERROR(FillMixingDefaults(&resolved));
   RETURN_IF_ERROR(CheckRouter(resolved.routing()));
   RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
   RETURN_IF_ERROR(CheckTokenRouting(resolved));
   RETURN_IF_ERROR(CheckDropout(resolved));
+  RETURN_IF_ERROR(CheckLayerMixing(resolved));
   DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
   RETURN_IF_ERROR(CheckHeadLoss(resolved));
   DropAttentionDefaults(&resolved);
@@ -365,7 +368,8 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved) {
   v1::DescribeModelResponse response;
   *response.mutable_model() = resolved;
   int64_t total = 0;
-  for (const char* name : {"embedding", "attention", "ffn", "router", "dropout", "norm", "head"}) {
+  for (const char* name :
+       {"embedding", "layer_mixing", "attention", "ffn", "router", "dropout", "norm", "head"}) {
     if (!sizes.contains(name)) continue;
     v1::ParameterGroup* group = response.add_groups();
     group->set_name(name);

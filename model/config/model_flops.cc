@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -10,28 +12,47 @@ namespace {
 
 // Elements of the matrices by which positions are multiplied.
 struct MatrixSizes {
-  double shared = 0;   // attention, dense FFNs, head
+  double shared = 0;   // attention, dense FFNs, gates of layers, head
   double experts = 0;  // sum over experts
   double routers = 0;
 };
 
-int64_t NumMoeLayers(const v1::ModelConfig& config) {
-  if (config.routing().router() == v1::DENSE) return 0;
-  const int listed = config.routing().moe_layers_size();
-  return listed > 0 ? listed : config.num_layers();
+// How many times a position passes through layers, with and without experts. Integers unless a
+// random or trained choice of layers is expected to take a part of them.
+struct LayerPasses {
+  double all = 0, with_experts = 0;
+};
+
+LayerPasses PassesOf(const v1::ModelConfig& config) {
+  LayerPasses passes;
+  const std::vector<double> mixed = MixedPasses(config);
+  for (int layer = 0; layer < config.num_layers(); ++layer) {
+    passes.all += 1 + mixed[layer];
+    if (IsMoeLayer(config, layer)) passes.with_experts += 1 + mixed[layer];
+  }
+  return passes;
 }
 
-MatrixSizes SumMatrices(const v1::ModelConfig& config) {
+// Returns the size of the gates that choose layers, once for each layer that mixes.
+double MixingGateSize(const v1::ModelConfig& config) {
+  if (MixesNothing(config) || !HasMixingGate(config)) return 0;
+  const double d = config.d_model();
+  const auto layers = static_cast<double>(MixingLayers(config).size());
+  if (config.layer_mixing().score() != v1::LayerMixing::COSINE) return layers * layers * d;
+  return layers * config.layer_mixing().projection_width() * (d + layers);
+}
+
+MatrixSizes SumMatrices(const v1::ModelConfig& config, const LayerPasses& passes) {
   const double d = config.d_model(), ffn = 3 * d * config.d_ff();
-  const auto layers = static_cast<double>(config.num_layers());
-  const auto moe_layers = static_cast<double>(NumMoeLayers(config));
+  const double layers = passes.all, moe_layers = passes.with_experts;
   const double experts = moe_layers * config.routing().num_experts();
   const AttentionHeads heads = HeadsOf(config);
   const auto attention = d * static_cast<double>(heads.qkv_width() + heads.query_width());
   const double projection =
       ProjectsRouterInput(config.routing()) ? d * static_cast<double>(RouterWidth(config)) : 0;
   // The head counts whether tied or not; an embedding lookup is not a product.
-  return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn,
+  return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn +
+                    MixingGateSize(config),
           .experts = experts * 3 * d * static_cast<double>(ExpertWidth(config)),
           .routers = experts * static_cast<double>(RouterWidth(config)) + moe_layers * projection};
 }
@@ -84,12 +105,12 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
 }  // namespace
 
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved) {
-  const MatrixSizes sizes = SumMatrices(resolved);
+  const LayerPasses passes = PassesOf(resolved);
+  const MatrixSizes sizes = SumMatrices(resolved, passes);
   const RouterRates rates = RatesOf(resolved);
   // Scores and their product with the values: half of L keys on average.
-  const double attention =
-      static_cast<double>(resolved.num_layers() * HeadsOf(resolved).query_width()) *
-      resolved.sequence_length();
+  const double attention = passes.all * static_cast<double>(HeadsOf(resolved).query_width()) *
+                           resolved.sequence_length();
   ModelFlops flops;
   flops.forward =
       2 * (sizes.shared + rates.passes * sizes.experts + rates.routed * sizes.routers + attention);

@@ -1,12 +1,18 @@
 #include "model/config/parameter_layout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
 namespace {
+
+constexpr char kMixingGroup[] = "layer_mixing";
+// The initial temperature of the score COSINE, as that of the gate COSINE of experts.
+constexpr double kMixingTemperature = 0.3;
 
 // Appends parameters one after the other.
 class LayoutBuilder {
@@ -51,6 +57,9 @@ class LayoutBuilder {
                       .gradient_offset = offset_});
     offset_ += size;
   }
+
+  // Sets whether the last parameter is trained.
+  void SetTrained(bool trained) { specs_.back().trained = trained; }
 
   std::vector<ParameterSpec> Take() { return std::move(specs_); }
 
@@ -119,6 +128,37 @@ void AddAttention(const v1::ModelConfig& config, const std::string& prefix, Layo
   layout->AddMatrix(prefix + "o_proj.weight", "attention", {d, query}, query, /*residual=*/true);
 }
 
+// Appends the gate that chooses among the mixing layers.
+void AddMixingGate(const v1::ModelConfig& config, const std::string& prefix,
+                   LayoutBuilder* layout) {
+  const v1::LayerMixing& mixing = config.layer_mixing();
+  const bool trained = mixing.gate() == v1::LayerMixing::LEARNED;
+  const auto layers = static_cast<int64_t>(MixingLayers(config).size());
+  const bool cosine = mixing.score() == v1::LayerMixing::COSINE;
+  const int64_t d = config.d_model(), width = cosine ? mixing.projection_width() : d;
+  const auto std_of = [](int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); };
+  layout->Add(prefix + "weight", kMixingGroup, {layers, width}, std_of(width), trained);
+  if (!cosine) {
+    layout->AddBias(prefix + "bias", kMixingGroup, layers);
+    layout->SetTrained(trained);
+    return;
+  }
+  layout->Add(prefix + "projection.weight", kMixingGroup, {width, d}, std_of(d), trained);
+  layout->AddScalar(prefix + "log_scale", kMixingGroup, -std::log(kMixingTemperature));
+  layout->SetTrained(trained);
+}
+
+// Appends what all mixing layers share.
+void AddLayerMixing(const v1::ModelConfig& config, LayoutBuilder* layout) {
+  const v1::LayerMixing& mixing = config.layer_mixing();
+  if (HasMixingGate(config) && !mixing.own_gates()) {
+    AddMixingGate(config, MixingGatePrefix(config, 0), layout);
+  }
+  if (mixing.learn_alpha()) {
+    layout->AddScalar("model.layer_mixing.alpha", kMixingGroup, mixing.alpha());
+  }
+}
+
 void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   const std::string prefix = LayerPrefix(layer);
   layout->AddNorm(prefix + "input_layernorm.weight");
@@ -126,11 +166,20 @@ void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   layout->AddNorm(prefix + "post_attention_layernorm.weight");
   AddFfn(config, layer, layout);
   AddDropout(config, prefix + "mlp.", layout);
+  if (!HasMixingGate(config) || !config.layer_mixing().own_gates()) return;
+  if (std::ranges::count(MixingLayers(config), layer) > 0) {
+    AddMixingGate(config, MixingGatePrefix(config, layer), layout);
+  }
 }
 
 }  // namespace
 
 std::string LayerPrefix(int layer) { return "model.layers." + std::to_string(layer) + "."; }
+
+std::string MixingGatePrefix(const v1::ModelConfig& resolved, int layer) {
+  return (resolved.layer_mixing().own_gates() ? LayerPrefix(layer) : std::string("model.")) +
+         "layer_mixing.gate.";
+}
 
 bool IsHiddenMatrix(const ParameterSpec& spec) {
   return spec.trained && spec.gradient_offset >= 0 && spec.shape.size() >= 2 &&
@@ -141,6 +190,7 @@ std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
   LayoutBuilder layout(resolved);
   const int64_t d = resolved.d_model(), v = resolved.vocab_size();
   layout.AddMatrix("model.embed_tokens.weight", "embedding", {v, d}, d);
+  AddLayerMixing(resolved, &layout);
   for (int layer = 0; layer < resolved.num_layers(); ++layer) AddLayer(resolved, layer, &layout);
   layout.AddNorm("model.norm.weight");
   if (!resolved.tie_embeddings()) layout.AddMatrix("lm_head.weight", "head", {v, d}, d);

@@ -19,7 +19,8 @@ struct ParameterSpec {
   // denotes the transpose of the Hugging Face "weight": the FFN kernel needs hidden units as rows
   // in all three matrices.
   std::string name;
-  // "embedding", "attention", "ffn", "router", "dropout", "norm", "head" or "adapter".
+  // "embedding", "layer_mixing", "attention", "ffn", "router", "dropout", "norm", "head" or
+  // "adapter".
   std::string group;
   std::vector<int64_t> shape;
   // First element and number of elements in the flat array.
@@ -39,6 +40,10 @@ struct ParameterSpec {
 // Returns all parameters in flat order, each with a place in the array of gradients, which has the
 // same order. `resolved` comes from ResolveModelConfig.
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved);
+
+// Returns the prefix of the names of the gate of a mixing layer: "model.layer_mixing.gate." for the
+// gate that all layers share, "model.layers.<layer>.layer_mixing.gate." for its own.
+std::string MixingGatePrefix(const v1::ModelConfig& resolved, int layer);
 
 // Returns whether a parameter is trained and a matrix of attention or of an FFN, or several [E,
 // rows, columns].

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "braid/v1/model.pb.h"
@@ -26,9 +27,11 @@ struct RoutingContext {
   at::Tensor tokens;
   // Dropout of the hidden units; null outside training and without dropout.
   const v1::DropoutConfig* dropout = nullptr;
-  // [B, L]: 1 for positions that count in a balance loss, 0 for padding; undefined outside
-  // training.
+  // [B, L]: 1 for positions with a target, which count in a balance loss, 0 for others; undefined
+  // where there are no targets.
   at::Tensor counted;
+  // Receives the FFN's input x [B * L, D] of each layer, for analyses.
+  std::function<void(int layer, const at::Tensor& x)> on_ffn_input = nullptr;
 };
 
 // Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.

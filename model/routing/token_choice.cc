@@ -104,16 +104,6 @@ at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
   return y;
 }
 
-at::Tensor CosineScores(const at::Tensor& x, const FfnWeights& weights) {
-  // As the released code of X-MoE does: cosines are multiplied by at most 100.
-  const at::Tensor scale = weights.router_scale.clamp_max(std::log(100.0)).exp();
-  const at::Tensor projected = at::mm(x, weights.router_projection.t());
-  const auto unit = [](const at::Tensor& rows) {
-    return rows / rows.norm(2, {1}, /*keepdim=*/true).clamp_min(1e-12);
-  };
-  return at::mm(unit(projected), unit(weights.router).t()) * scale;
-}
-
 TokenChoice ChoosePositive(const at::Tensor& scores, bool allow_nan) {
   const at::Tensor undefined = scores.detach().isnan().any(1);
   TORCH_CHECK(allow_nan || !undefined.any().item<bool>(),
@@ -126,9 +116,21 @@ TokenChoice ChoosePositive(const at::Tensor& scores, bool allow_nan) {
 
 }  // namespace
 
+at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate) {
+  // As the released code of X-MoE does: cosines are multiplied by at most 100.
+  const at::Tensor scale = gate.log_scale.clamp_max(std::log(100.0)).exp();
+  const at::Tensor projected = at::mm(x, gate.projection.t());
+  const auto unit = [](const at::Tensor& rows) {
+    return rows / rows.norm(2, {1}, /*keepdim=*/true).clamp_min(1e-12);
+  };
+  return at::mm(unit(projected), unit(gate.vectors).t()) * scale;
+}
+
 at::Tensor GateScores(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& weights,
                       const v1::RoutingConfig& config) {
-  if (config.token().gate() == v1::TokenRouting::COSINE) return CosineScores(x, weights);
+  if (config.token().gate() == v1::TokenRouting::COSINE) {
+    return CosineScores(x, {weights.router_projection, weights.router, weights.router_scale});
+  }
   if (config.token().gate() == v1::TokenRouting::HASH) {
     TORCH_CHECK(tokens.defined(), "gate: HASH chooses by token ids, which are not given here");
     return HashScores(tokens.flatten(), weights.layer, weights.down.size(0))

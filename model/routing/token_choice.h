@@ -17,6 +17,16 @@ struct TokenChoice {
   at::Tensor weights;  // [T, k], differentiable in the scores; undefined for 1
 };
 
+// A gate of cosines: of a projection of its input and a vector of each choice.
+struct CosineGate {
+  at::Tensor projection;  // [P, D]
+  at::Tensor vectors;     // [N, P]
+  at::Tensor log_scale;   // [1]: logarithm of 1 / temperature
+};
+
+// Returns the cosines of x [T, D] divided by the temperature, [T, N]. Differentiable in everything.
+at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate);
+
 // Returns the gate's scores of x [T, D] with tokens [T] int64, [T, N]. Requires a gate other than
 // RANDOM. Differentiable in x, and in the router matrices where the gate is trained. The gate HASH
 // without tokens is an error, reported as an exception of the tensor library.

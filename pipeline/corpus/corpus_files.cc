@@ -45,6 +45,14 @@ bool IsParquet(const fs::path& path) {
   return absl::AsciiStrToLower(path.extension().string()) == ".parquet";
 }
 
+// Returns whether the path is the .bin or the .idx of an indexed dataset.
+bool IsIndexedDataset(const fs::path& path) {
+  if (path.extension() != ".bin" && path.extension() != ".idx") return false;
+  std::error_code error;
+  return fs::is_regular_file(fs::path(path).replace_extension(".bin"), error) &&
+         fs::is_regular_file(fs::path(path).replace_extension(".idx"), error);
+}
+
 std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
   const std::string extension = SplitName(path).extension;
   if (extension == ".jsonl" || extension == ".json" || extension == ".ndjson") {
@@ -52,6 +60,7 @@ std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
   }
   if (extension == ".txt") return CorpusFileKind::kText;
   if (IsParquet(path)) return CorpusFileKind::kParquet;
+  if (IsIndexedDataset(path)) return CorpusFileKind::kTokens;
   return std::nullopt;
 }
 
@@ -60,6 +69,7 @@ std::optional<CorpusFileKind> KindOfFile(const fs::path& path) {
 CorpusFileKind KindInDirectory(const fs::path& path) {
   const std::string extension = SplitName(path).extension;
   if (IsParquet(path)) return CorpusFileKind::kParquet;
+  if (IsIndexedDataset(path)) return CorpusFileKind::kTokens;
   const bool lines = extension == ".jsonl" || extension == ".ndjson" ||
                      (extension == ".json" && !CompressionOf(path).empty());
   return lines ? CorpusFileKind::kJsonLines : CorpusFileKind::kText;
@@ -79,14 +89,20 @@ std::string Utf8Name(const fs::path& path) {
   return name;
 }
 
-absl::Status AddFile(const fs::path& path, CorpusFiles* found) {
-  const std::optional<CorpusFileKind> kind = KindOfFile(path);
+absl::Status AddFile(const fs::path& given, CorpusFiles* found) {
+  const std::optional<CorpusFileKind> kind = KindOfFile(given);
+  fs::path path = given;
+  if (kind == CorpusFileKind::kTokens) {
+    path.replace_extension(".bin");
+    // A pattern such as "data/*" names both files.
+    if (!found->files.empty() && found->files.back().path == path) return absl::OkStatus();
+  }
   if (!kind) {
     return absl::InvalidArgumentError(
         absl::StrCat("corpus path ", path.string(), ": unknown kind of file: got the extension \"",
                      path.extension().string(),
                      "\", expected .parquet, or .jsonl, .json, .ndjson or .txt with or without "
-                     ".gz, .zst or .zstd, or a "
+                     ".gz, .zst or .zstd, or .bin and .idx (tokens), or a "
                      "directory, in which every UTF-8 file is read as a document"));
   }
   CorpusFile file;
@@ -151,7 +167,8 @@ absl::Status AddDirectory(const fs::path& directory, const KeepListing& next_ent
     if (!reason.empty()) {
       found->skipped.push_back({it->path(), reason});
       it.disable_recursion_pending();
-    } else if (!it->is_directory(error)) {
+    } else if (!it->is_directory(error) &&
+               !(it->path().extension() == ".idx" && IsIndexedDataset(it->path()))) {
       paths.push_back(it->path());
     }
   }
@@ -171,6 +188,9 @@ absl::Status AddPath(const std::string& given, const KeepListing& next_entry, Co
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
+    const fs::path tokens = fs::path(given) +=
+        ".bin";  // Megatron-LM names datasets by their prefix
+    if (IsIndexedDataset(tokens)) return AddFile(tokens, found);
     return absl::NotFoundError(
         absl::StrCat("corpus path ", given, ": no such file or directory (working directory ",
                      fs::current_path(error).string(), "); check the spelling of the path"));

@@ -16,7 +16,8 @@
 
 namespace braid {
 
-enum class CorpusFileKind { kJsonLines, kText, kParquet };
+// kTokens is a Megatron-LM indexed dataset, whose path is that of the .bin.
+enum class CorpusFileKind { kJsonLines, kText, kParquet, kTokens };
 
 struct CorpusFile {
   std::filesystem::path path;
@@ -50,7 +51,8 @@ using KeepListing = std::function<absl::Status()>;
 
 // Returns the files in the order of `paths`; those of a directory are sorted by path and include
 // sub-directories. Extensions may have any letter case. In directories, .jsonl and .ndjson files
-// (also .gz, .zst, .zstd) and compressed .json files are JSON lines and all other files are text.
+// (also .gz, .zst, .zstd) and compressed .json files are JSON lines, a .bin with its .idx is an
+// indexed dataset, and all other files are text.
 // Opens no file, so the call cannot block on a FIFO.
 // Errors: NOT_FOUND and PERMISSION_DENIED for a given path; INVALID_ARGUMENT for a given path that
 // is a FIFO, socket or device or has an unknown extension, and when there is no file; those of

@@ -12,8 +12,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "formats/tokenizer_json.h"
 #include "pipeline/corpus/document_splitter.h"
 
 namespace braid {
@@ -46,13 +48,49 @@ std::string_view EmbeddingProblem(std::span<const float> vector, int64_t dimensi
   return squares >= double{std::numeric_limits<float>::min()} ? "" : "zero embedding";
 }
 
+bool HasTokens(const CorpusFile& file) { return file.kind == CorpusFileKind::kTokens; }
+
+// Returns the tokenizer of a corpus of indexed datasets; null for a corpus of text.
+absl::StatusOr<std::shared_ptr<const Tokenizer>> TokenizerFor(const CorpusFiles& files,
+                                                              const v1::IngestConfig& config,
+                                                              const std::string& path) {
+  const auto tokens = std::ranges::find_if(files.files, HasTokens);
+  if (tokens == files.files.end()) return nullptr;
+  const auto refuse = [&](const std::string& why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("corpus file ", tokens->path.string(), ": ", why));
+  };
+  const auto text = std::ranges::find_if_not(files.files, HasTokens);
+  if (text != files.files.end()) {
+    return refuse(absl::StrCat("tokens cannot be mixed with text in one job: got ",
+                               text->path.string(), " too; submit it as another job"));
+  }
+  if (config.split_bytes() > 0) return refuse("ingest.split_bytes cannot split tokens; unset it");
+  if (!config.embedding_field().empty()) {
+    return refuse("ingest.embedding_field: tokens have no fields; unset it");
+  }
+  if (path.empty()) {
+    return refuse(
+        "tokens need the tokenizer that made them, got none; name it with --tokenizer, for example "
+        "--tokenizer tokenizer.json");
+  }
+  ASSIGN_OR_RETURN(const TokenizerFile file,
+                   ReadTokenizerFile(path, [](const std::filesystem::path& part) {
+                     return ClientRoots().Read(part.string());
+                   }));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Parse(file.bytes, file.path));
+  return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::Open(std::span<const std::string> paths,
                                                                  const v1::IngestConfig& config,
-                                                                 const KeepListing& keep_listing) {
+                                                                 const KeepListing& keep_listing,
+                                                                 const std::string& tokenizer) {
   ASSIGN_OR_RETURN(RecordSettings settings, RecordSettings::From(config));
   ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths, keep_listing));
+  ASSIGN_OR_RETURN(settings.tokenizer, TokenizerFor(files, config, tokenizer));
   return std::unique_ptr<CorpusReader>(
       new CorpusReader(std::move(files), config, std::move(settings)));
 }
@@ -172,6 +210,7 @@ Document CorpusReader::MakeDocument(const Record& record) const {
   document.file = file().path.string();
   document.offset = record.offset;
   document.embedding.assign(record.embedding.begin(), record.embedding.end());
+  document.tokens.assign(record.tokens.begin(), record.tokens.end());
   return document;
 }
 

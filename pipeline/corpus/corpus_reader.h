@@ -2,8 +2,9 @@
 // document for ids, and at most 16 x max_document_bytes (64 MiB by default) for the current record.
 //
 // Inputs are Parquet (.parquet), JSON lines (.jsonl, .json, .ndjson), text files (.txt), these also
-// compressed (.gz, .zst, .zstd), and directories, which are walked recursively in sorted order and
-// in which every UTF-8 file is a document. docs/corpus.md is the reference.
+// compressed (.gz, .zst, .zstd), Megatron-LM indexed datasets (.bin with .idx), and directories,
+// which are walked recursively in sorted order and in which every UTF-8 file is a document.
+// docs/corpus.md is the reference.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<CorpusReader> reader, CorpusReader::Open(paths, config));
 //   Document document;
@@ -48,13 +49,15 @@ struct Document {
   // A valid file name: see DomainName() in corpus_files.h.
   std::string domain;
   std::string file;
-  // The byte of the decompressed file at which the record starts.
+  // The byte of the decompressed file at which the record starts, or its row or number.
   int64_t offset = 0;
   // True if the domain comes from a field of the record, not from the file name.
   bool has_domain_field = false;
   // Finite and not zero, of the same dimension in all documents; empty without
   // ingest.embedding_field.
   std::vector<float> embedding = {};
+  // The tokens of which `text` is the decoded form; empty for files of text.
+  std::vector<int32_t> tokens = {};
 };
 
 enum class CorpusStep {
@@ -68,7 +71,7 @@ enum class CorpusStep {
 // is what another reader of the same unchanged files needs to continue there.
 struct CorpusPosition {
   int64_t file = 0;          // index in the order read
-  int64_t offset = 0;        // position in the decompressed file, or row of a Parquet file
+  int64_t offset = 0;        // position in the decompressed file, or row, or number of a document
   bool inside_file = false;  // the file was opened
   std::string text_field;    // field in that file; empty until determined
   bool seen_an_object = false;  // which fields the corpus has was shown
@@ -81,11 +84,15 @@ struct CorpusPosition {
 // A reader of one corpus. Not thread-safe.
 class CorpusReader {
  public:
-  // Checks the settings and lists the files. Errors: those of RecordSettings::From and of
-  // FindCorpusFiles(), including those of `keep_listing`.
+  // Checks the settings and lists the files. `tokenizer` is the file of the tokenizer that made the
+  // indexed datasets among them, if there are any. Errors: those of RecordSettings::From and of
+  // FindCorpusFiles(), including those of `keep_listing`; INVALID_ARGUMENT for indexed datasets
+  // without a tokenizer, beside files of text, or with ingest.split_bytes or embedding_field; those
+  // of loading the tokenizer.
   static absl::StatusOr<std::unique_ptr<CorpusReader>> Open(std::span<const std::string> paths,
                                                             const v1::IngestConfig& config,
-                                                            const KeepListing& keep_listing = {});
+                                                            const KeepListing& keep_listing = {},
+                                                            const std::string& tokenizer = {});
 
   // Advances by one step and stores the next document if the step is kDocument. Appends the records
   // that were rejected in this step to `rejects`; the unreadable rest of a damaged file or of a
@@ -121,6 +128,10 @@ class CorpusReader {
   int64_t num_rejected() const { return num_rejected_; }
   // The records that ingest.where does not keep.
   int64_t num_filtered() const { return num_filtered_; }
+  // The vocabulary of the tokens that all documents have; 0 for a corpus of text.
+  int64_t vocab_size() const {
+    return settings_.tokenizer != nullptr ? settings_.tokenizer->vocab_size() : 0;
+  }
   const std::map<std::string, int64_t>& reject_counts() const { return reject_counts_; }
 
  private:

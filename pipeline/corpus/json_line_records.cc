@@ -133,7 +133,7 @@ bool JsonLineRecords::Filter(Record* record) {
     const FilterField& field = fields[i];
     const std::optional<FieldValue> value = json_.Scalar(field.name);
     if (field.type == FieldType::kAny) {
-      // Only whether the value is null counts, which arrays and objects are not.
+      // The filter only tests whether the value is null, which arrays and objects are not.
       values_[i] = value.value_or(true);
       continue;
     }

@@ -26,7 +26,7 @@ namespace braid {
 // The value of a field of one record; std::monostate for null.
 using FieldValue = std::variant<std::monostate, bool, long double, std::string_view>;
 
-// What is known about the values of a field in many records.
+// The known range of the values of a field in many records.
 struct FieldRange {
   // Bounds of the values that are neither null nor NaN; null when they are not known.
   FieldValue lowest = {}, highest = {};

@@ -8,6 +8,7 @@
 #include "pipeline/corpus/json_line_records.h"
 #include "pipeline/corpus/parquet_records.h"
 #include "pipeline/corpus/text_file_records.h"
+#include "pipeline/corpus/token_file_records.h"
 
 namespace braid {
 namespace {
@@ -64,6 +65,9 @@ std::unique_ptr<RecordReader> RecordReader::Create(const CorpusFile& file,
   if (file.kind == CorpusFileKind::kText) return std::make_unique<TextFileRecords>(file, settings);
   if (file.kind == CorpusFileKind::kParquet) {
     return std::make_unique<ParquetRecords>(file, settings);
+  }
+  if (file.kind == CorpusFileKind::kTokens) {
+    return std::make_unique<TokenFileRecords>(file, settings);
   }
   return std::make_unique<JsonLineRecords>(file, settings);
 }

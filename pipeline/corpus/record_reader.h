@@ -1,5 +1,5 @@
 // The records of one file of a corpus: the interface that the reader of each kind of file
-// implements (json_line_records.h, text_file_records.h, parquet_records.h).
+// implements (json_line_records.h, text_file_records.h, parquet_records.h, token_file_records.h).
 #ifndef BRAID_PIPELINE_CORPUS_RECORD_READER_H_
 #define BRAID_PIPELINE_CORPUS_RECORD_READER_H_
 
@@ -15,13 +15,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/record_filter.h"
 #include "pipeline/corpus/text_source.h"
 
 namespace braid {
 
-// What a reader found at its position.
+// The kind of record that a reader found at its position.
 enum class RecordKind {
   kText,      // a record with a text, which the caller checks
   kReject,    // a record without a document, for `reason`
@@ -34,13 +35,16 @@ enum class RecordKind {
 // One step of a reader. Views remain valid until the next step.
 struct Record {
   RecordKind kind = RecordKind::kEnd;
-  // The byte of the decompressed file, or the row of a Parquet file.
+  // The byte of the decompressed file, the row of a Parquet file, or the number of a document in an
+  // indexed dataset.
   int64_t offset = 0;
   std::string_view text = {};
   std::optional<std::string> id = std::nullopt;
   std::optional<std::string> domain = std::nullopt;
   // The values of the embedding field; empty if there are none.
   std::span<const float> embedding = {};
+  // The tokens of a document of an indexed dataset; empty for other files.
+  std::span<const int32_t> tokens = {};
   std::string reason = {};
   std::string detail = {};
   int64_t num_filtered = 0;
@@ -60,14 +64,15 @@ struct RecordSettings {
   int64_t max_document_bytes = 0;
   ExpansionLimit expansion_limit;
   std::shared_ptr<const RecordFilter> filter;  // null: all records are kept
+  std::shared_ptr<const Tokenizer> tokenizer;  // null without indexed datasets
 
   // Fills in defaults. INVALID_ARGUMENT for a negative number and for a malformed filter.
   static absl::StatusOr<RecordSettings> From(const v1::IngestConfig& config);
 };
 
-// What was read of the corpus before. In its first record, or first Parquet file, a missing field
-// is an error, because the setting is probably wrong; later, rejecting records is better than
-// failing a long job.
+// The part of the corpus that was read before. In the first record, or the first Parquet file, a
+// missing field is an error, because the setting is probably wrong; later, rejecting records is
+// better than failing a long job.
 struct CorpusSoFar {
   bool fields_shown = false;
   bool has_documents = false;

@@ -19,8 +19,8 @@ namespace braid {
 namespace {
 
 constexpr int kDeletionTimeoutMs = 10000;
-// Not part of a schema version, since programs without deletions work beside it. `removed`: nothing
-// is left of the directories.
+// This table is not part of a schema version, because programs that do not know it can use the same
+// database. `removed`: the directories are completely removed.
 constexpr char kDeletedJobs[] =
     "CREATE TABLE IF NOT EXISTS deleted_jobs("
     "id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, created REAL NOT NULL,"

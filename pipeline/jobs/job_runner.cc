@@ -63,7 +63,8 @@ void AddContamination(const std::optional<Contamination>& contamination, v1::Job
   }
 }
 
-// One run of a job. Each Run method produces one stage and opens what later stages need of it.
+// One run of a job. Each Run method produces one stage and opens the outputs that later stages
+// need.
 class JobRun {
  public:
   JobRun(const v1::CorpusSpec& resolved, StageStore* store, const JobHooks& hooks)
@@ -176,7 +177,7 @@ absl::Status JobRun::RunTokenize() {
   const absl::StatusOr<std::string> key = TokenizeKey(spec_, ingest_key_);
   ASSIGN_OR_RETURN(tokenize_,
                    Stage("tokenize", "documents", key, [&](const auto& progress, auto* stage) {
-                     return Tokenize(*documents_, spec_, progress, stage);
+                     return Tokenize(*documents_, ingest_, spec_, progress, stage);
                    }));
   tokenize_key_ = *key;
   return absl::OkStatus();
@@ -216,11 +217,11 @@ absl::Status JobRun::RunNeighbors() {
 
 absl::Status JobRun::RunDeduplicate() {
   const absl::StatusOr<std::string> key = DeduplicateKey(spec_, neighbor_key_);
-  ASSIGN_OR_RETURN(deduplicate_,
-                   Stage("deduplicate", "documents", key, [&](const auto& progress, auto* stage) {
-                     RETURN_IF_ERROR(Deduplicate(*documents_, *neighbors_, embed_, spec_, progress, stage));
-                     return CheckSameKey(*key, DeduplicateKey(spec_, neighbor_key_));
-                   }));
+  ASSIGN_OR_RETURN(
+      deduplicate_, Stage("deduplicate", "documents", key, [&](const auto& progress, auto* stage) {
+        RETURN_IF_ERROR(Deduplicate(*documents_, *neighbors_, embed_, spec_, progress, stage));
+        return CheckSameKey(*key, DeduplicateKey(spec_, neighbor_key_));
+      }));
   deduplicate_key_ = *key;
   ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(deduplicate_ / "keep.npy"));
   ASSIGN_OR_RETURN(const StoredDuplicates duplicates, StoredDuplicates::Open(deduplicate_));

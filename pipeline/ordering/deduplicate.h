@@ -48,7 +48,7 @@ struct DeduplicateOptions {
 struct DuplicatePair {
   uint32_t removed = 0;
   uint32_t kept = 0;  // the document that is kept instead
-  // Whether the normalized text equals that of an earlier document: of `kept`, or of a
+  // True if the normalized text equals that of an earlier document: of `kept`, or of a
   // near-duplicate of `kept` that was removed too.
   bool exact = false;
   // Cosine of the edge that joins the pair; 1 without one, where the normalized texts are equal.

@@ -36,7 +36,7 @@ struct EvaluationMatch {
 
 struct EvaluationOverlap {
   std::vector<EvaluationMatch> matches;  // ascending by document, each once
-  // For each text: whether it has a run, and whether a document shares one of its runs.
+  // For each text: true if it has a run, and true if a document shares one of its runs.
   std::vector<bool> has_runs, matched;
   std::vector<uint64_t> runs;  // the hashes of the runs found in documents, ascending, each once
 };

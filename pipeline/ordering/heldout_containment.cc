@@ -156,7 +156,8 @@ HeldoutOverlap BlockComparison::BestOverlap(uint32_t document, std::span<const i
   for (const uint32_t text : common->seen) {
     const int64_t of_document = std::exchange(common->of_document[text], 0);
     double share = ratio(std::exchange(common->of_heldout[text], 0), informative[text]);
-    // Only boilerplate that the held-out document has is left out, but looking it up takes time.
+    // Only boilerplate that the held-out document has may be subtracted. Counting it takes time, so
+    // a bound that subtracts all boilerplate is compared first.
     const auto boilerplate = static_cast<int64_t>(common->boilerplate.size());
     if (ratio(of_document, num_runs - boilerplate) > std::max(share, best.containment)) {
       const int64_t own = num_runs - CountIn(text, common->boilerplate);

@@ -15,7 +15,7 @@
 
 namespace braid {
 
-// What MeasureOrdering() measures. The documents in `order` and `spans` index the rows of
+// The input of MeasureOrdering(). The documents in `order` and `spans` index the rows of
 // `embeddings` and `domains`, which may have further rows (duplicates, held-out documents).
 struct OrderingReportInput {
   std::string order_name;  // "SIMILARITY", "RANDOM" or "SOURCE"

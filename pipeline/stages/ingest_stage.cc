@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -13,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/corpus_reader.h"
+#include "pipeline/stages/corpus_tokens.h"
 #include "pipeline/stages/corpus_vectors.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/json_file.h"
@@ -33,16 +36,25 @@ std::vector<std::string> Paths(const v1::CorpusSpec& resolved) {
   return {resolved.paths().begin(), resolved.paths().end()};
 }
 
-absl::Status AddFile(const CorpusFile& file, StageKey* key) {
+absl::Status AddVersion(const std::filesystem::path& path, StageKey* key) {
   struct stat status;
-  if (stat(file.path.c_str(), &status) != 0) return SystemError("read", file.path, errno);
-  key->Add("path", file.path.string())
-      .Add("name", file.name)
-      .Add("domain", file.domain)
-      .Add("bytes", static_cast<int64_t>(status.st_size))
+  if (stat(path.c_str(), &status) != 0) return SystemError("read", path, errno);
+  key->Add("bytes", static_cast<int64_t>(status.st_size))
       .Add("seconds", static_cast<int64_t>(status.st_mtim.tv_sec))
       .Add("nanoseconds", static_cast<int64_t>(status.st_mtim.tv_nsec));
   return absl::OkStatus();
+}
+
+absl::Status AddFile(const CorpusFile& file, StageKey* key) {
+  key->Add("path", file.path.string()).Add("name", file.name).Add("domain", file.domain);
+  RETURN_IF_ERROR(AddVersion(file.path, key));
+  if (file.kind != CorpusFileKind::kTokens) return absl::OkStatus();
+  return AddVersion(std::filesystem::path(file.path).replace_extension(".idx"), key);
+}
+
+bool HasTokenFiles(const CorpusFiles& files) {
+  return std::ranges::any_of(
+      files.files, [](const CorpusFile& file) { return file.kind == CorpusFileKind::kTokens; });
 }
 
 // The writer of rejects.jsonl.
@@ -157,11 +169,13 @@ class IngestRun {
 
  private:
   IngestRun(StageWriter* stage, std::unique_ptr<CorpusReader> reader, DocumentStoreWriter documents,
-            CorpusVectorWriter vectors, RejectLog rejects, IdHashLog id_hashes)
+            CorpusVectorWriter vectors, CorpusTokenWriter tokens, RejectLog rejects,
+            IdHashLog id_hashes)
       : stage_(stage),
         reader_(std::move(reader)),
         documents_(std::move(documents)),
         vectors_(std::move(vectors)),
+        tokens_(std::move(tokens)),
         rejects_(std::move(rejects)),
         id_hashes_(std::move(id_hashes)),
         counted_bytes_(documents_.num_text_bytes()) {}
@@ -172,6 +186,7 @@ class IngestRun {
   std::unique_ptr<CorpusReader> reader_;
   DocumentStoreWriter documents_;
   CorpusVectorWriter vectors_;
+  CorpusTokenWriter tokens_;
   RejectLog rejects_;
   IdHashLog id_hashes_;
   int64_t counted_bytes_;  // text bytes passed to CountWork()
@@ -181,7 +196,8 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
                                             const ProgressCallback& progress, StageWriter* stage) {
   const ResumePoint& left = stage->resume_point();
   const std::filesystem::path& directory = stage->directory();
-  ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest()));
+  ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest(), {},
+                                                   resolved.tokenizer().model_path()));
   ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
   int64_t dimension = 0;
   if (stage->resumed()) {
@@ -195,10 +211,12 @@ absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
   }
   ASSIGN_OR_RETURN(auto documents, DocumentStoreWriter::Resume(directory, left));
   ASSIGN_OR_RETURN(auto vectors, CorpusVectorWriter::Resume(directory, dimension, left.files));
+  ASSIGN_OR_RETURN(auto tokens,
+                   CorpusTokenWriter::Resume(directory, reader->vocab_size(), left.files));
   ASSIGN_OR_RETURN(auto rejects,
                    RejectLog::Resume(directory / "rejects.jsonl", *reader, left.files));
   return IngestRun(stage, std::move(reader), std::move(documents), std::move(vectors),
-                   std::move(rejects), std::move(id_hashes));
+                   std::move(tokens), std::move(rejects), std::move(id_hashes));
 }
 
 // The number of chunks is unknown until the end of the input, because compressed files and markup
@@ -222,6 +240,7 @@ absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
     if (step == CorpusStep::kDocument) {
       RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
       if (!document.embedding.empty()) RETURN_IF_ERROR(vectors_.Add(document.embedding));
+      RETURN_IF_ERROR(tokens_.Add(document.tokens));
       RETURN_IF_ERROR(SaveIfDue());
     }
     if (step == CorpusStep::kNoneYet ||
@@ -241,6 +260,7 @@ absl::Status IngestRun::SaveIfDue() {
   point.state["position"] = ToJson(*position);
   RETURN_IF_ERROR(documents_.Sync(&point));
   RETURN_IF_ERROR(vectors_.Sync(&point.files));
+  RETURN_IF_ERROR(tokens_.Sync(&point.files));
   RETURN_IF_ERROR(rejects_.Sync(&point.files));
   RETURN_IF_ERROR(id_hashes_.Append(reader_->TakeIdHashes()));
   RETURN_IF_ERROR(id_hashes_.Sync(&point.files));
@@ -250,6 +270,7 @@ absl::Status IngestRun::SaveIfDue() {
 absl::Status IngestRun::Commit() {
   RETURN_IF_ERROR(documents_.Commit(stage_));
   RETURN_IF_ERROR(vectors_.Commit(stage_));
+  RETURN_IF_ERROR(tokens_.Commit(stage_));
   RETURN_IF_ERROR(rejects_.Commit(stage_));
   nlohmann::json summary = {{"num_records", reader_->num_records()},
                             {"num_rejected", reader_->num_rejected()},
@@ -287,6 +308,11 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
   if (!config.embedding_field().empty()) key.Add("embedding_field", config.embedding_field());
   ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
   for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
+  if (HasTokenFiles(files) && !resolved.tokenizer().model_path().empty()) {
+    ASSIGN_OR_RETURN(const std::string model,
+                     ClientRoots().Read(resolved.tokenizer().model_path()));
+    key.Add("tokenizer", model);
+  }
   for (const SkippedEntry& entry : files.skipped) {
     key.Add("skipped", entry.path.string()).Add("reason", entry.reason);
   }

@@ -2,7 +2,8 @@
 //
 // Output: the document store (document_store.h); rejects.jsonl, with one line {"file", "offset",
 // "reason"} per rejected record, with "detail" for a damaged file and "id" for a record that has
-// one; with ingest.embedding_field, embeddings.npy (corpus_vectors.h); ingest.json, the counts.
+// one; with ingest.embedding_field, embeddings.npy (corpus_vectors.h); of indexed datasets,
+// tokens.bin and tokens.idx (corpus_tokens.h); ingest.json, the counts.
 #ifndef BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 #define BRAID_PIPELINE_STAGES_INGEST_STAGE_H_
 

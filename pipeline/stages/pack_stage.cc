@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "formats/contamination.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
 #include "formats/packed_dataset.h"

@@ -15,6 +15,7 @@
 #include "formats/tokenizer_json.h"
 #include "formats/word_encoder.h"
 #include "pipeline/ordering/random_permutation.h"
+#include "pipeline/stages/corpus_tokens.h"
 #include "pipeline/store/stage_key.h"
 #include "retrieval/parallel_for.h"
 
@@ -121,6 +122,19 @@ std::vector<std::vector<int32_t>> EncodeAll(std::span<const std::string_view> te
   return tokens;
 }
 
+// Returns the tokens of documents [begin, end) that the corpus brings, after `first_token` if there
+// is one.
+std::vector<std::vector<int32_t>> CopyAll(const IndexedDataset& given, int64_t begin, int64_t end,
+                                          std::optional<int32_t> first_token) {
+  std::vector<std::vector<int32_t>> tokens(static_cast<size_t>(end - begin));
+  for (int64_t i = begin; i < end; ++i) {
+    std::vector<int32_t>& document = tokens[static_cast<size_t>(i - begin)];
+    if (first_token.has_value()) document.push_back(*first_token);
+    given.AppendRange(i, 0, given.sequence_length(i), &document);
+  }
+  return tokens;
+}
+
 // Returns the token that every document begins with.
 absl::StatusOr<std::optional<int32_t>> FirstToken(const v1::TokenizerConfig& config,
                                                   const Tokenizer& tokenizer) {
@@ -175,14 +189,17 @@ std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sam
   return sample;
 }
 
-absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
-                      const ProgressCallback& progress, StageWriter* stage) {
+absl::Status Tokenize(const DocumentStore& documents, const std::filesystem::path& ingest,
+                      const v1::CorpusSpec& resolved, const ProgressCallback& progress,
+                      StageWriter* stage) {
   // Reports the starting position, so that the work of an earlier attempt does not inflate the
   // rate.
   RETURN_IF_ERROR(progress(stage->resume_point().position, documents.size()));
   ASSIGN_OR_RETURN(const auto tokenizer, ProvideTokenizer(documents, resolved, progress, stage));
   ASSIGN_OR_RETURN(const std::optional<int32_t> first_token,
                    FirstToken(resolved.tokenizer(), *tokenizer));
+  ASSIGN_OR_RETURN(const std::optional<IndexedDataset> given,
+                   OpenCorpusTokens(ingest, documents.size()));
   const ResumePoint& left = stage->resume_point();
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Resume(stage->directory() / "tokens",
@@ -192,7 +209,10 @@ absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& reso
   for (int64_t begin = left.position; begin < documents.size();) {
     RETURN_IF_ERROR(progress(DocumentPosition(documents, begin, stage->chunk_bytes())));
     const int64_t end = documents.ChunkEnd(begin, batch_bytes, kTokenizeBatchDocuments);
-    for (const auto& tokens : EncodeAll(documents.Texts(begin, end), first_token, &encoders)) {
+    const auto batch = given.has_value()
+                           ? CopyAll(*given, begin, end, first_token)
+                           : EncodeAll(documents.Texts(begin, end), first_token, &encoders);
+    for (const auto& tokens : batch) {
       RETURN_IF_ERROR(writer->AddSequence(tokens));
       writer->EndDocument();
     }

@@ -1,4 +1,5 @@
-// The stage tokenize: encodes every document as one sequence of token ids.
+// The stage tokenize: encodes every document as one sequence of token ids, or copies the tokens
+// that the corpus brings.
 //
 // Output: tokenizer.model; tokens.bin/.idx, a Megatron indexed dataset whose sequence i is document
 // i, without EOS.
@@ -6,6 +7,7 @@
 #define BRAID_PIPELINE_STAGES_TOKENIZE_STAGE_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -31,9 +33,11 @@ int32_t AutomaticVocabSize(int64_t sample_bytes);
 std::vector<int64_t> SampleDocuments(const DocumentStore& documents, int64_t sample_bytes,
                                      uint64_t seed);
 
-// Runs the stage. Units of `progress`: documents. Errors: those of the tokenizer; CANCELLED.
-absl::Status Tokenize(const DocumentStore& documents, const v1::CorpusSpec& resolved,
-                      const ProgressCallback& progress, StageWriter* stage);
+// Runs the stage on the output `ingest` of the ingest stage, whose documents are `documents`. Units
+// of `progress`: documents. Errors: those of the tokenizer and of OpenCorpusTokens(); CANCELLED.
+absl::Status Tokenize(const DocumentStore& documents, const std::filesystem::path& ingest,
+                      const v1::CorpusSpec& resolved, const ProgressCallback& progress,
+                      StageWriter* stage);
 
 }  // namespace braid
 

@@ -12,7 +12,7 @@
 
 namespace braid {
 
-// How far a stage has come. Fields that are left out keep their last reported value.
+// The progress of a stage. Fields that are left out keep their last reported value.
 struct StagePosition {
   int64_t done = 0;        // units processed
   int64_t total = 0;       // units expected; 0: unknown

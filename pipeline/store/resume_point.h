@@ -37,7 +37,7 @@ namespace braid {
 
 inline constexpr char kResumePointName[] = "resume.json";
 
-// What a stage needs to continue.
+// The state that a stage needs to continue.
 struct ResumePoint {
   std::string step = {};       // the pass over the corpus; "" for the first
   int64_t position = 0;        // the next document, list, ... of that pass

@@ -17,7 +17,7 @@ namespace braid {
 struct StageMeterInputs {
   std::string stage;
   std::string unit;  // "bytes" or "documents"
-  // Mean size of a document, for stages whose unit is documents.
+  // Mean bytes of a document, for stages whose unit is documents.
   double bytes_per_document = 0;
   // Records rejected by earlier stages.
   int64_t rejects = 0;

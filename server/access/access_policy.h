@@ -25,7 +25,7 @@ struct MethodPolicy {
   // Name in gRPC requests: "/braid.v1.PipelineService/GetJob".
   std::string_view method;
   Role role = Role::kOperator;
-  // Answered also for callers without a token (over TLS they still need a certificate).
+  // Callers without a token may call it, too; over TLS they still need a certificate.
   bool open = false;
   // A stream that does not end by itself; it is ended when the server drains.
   bool watch = false;

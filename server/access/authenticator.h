@@ -33,7 +33,7 @@ struct CallerEvidence {
   std::vector<std::string> certificate_names = {};
 };
 
-// Why a call was refused; a label in metrics and in the log.
+// The reason why a call was refused; a label in metrics and in the log.
 enum class Refusal { kNone, kNoToken, kBadToken, kExpiredToken, kRole, kNoPolicy, kTokenFile };
 std::string_view RefusalName(Refusal refusal);
 

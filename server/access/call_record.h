@@ -25,19 +25,19 @@ struct CallRecord {
   double seconds = 0;
 };
 
-// Is notified of calls, from any thread; its functions must not block.
+// An observer of calls. Its functions are called from any thread and must not block.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // A call was admitted.
+  // Called when a call is admitted.
   virtual void OnStart(const std::string& method) = 0;
-  // The server itself has a problem, such as an unreadable token file.
+  // Called when the server itself has a problem, such as an unreadable token file.
   virtual void OnProblem(const std::string& /*what*/) {}
-  // An event of the server itself, such as renewed certificates.
+  // Called for an event of the server itself, such as renewed certificates.
   virtual void OnNotice(const std::string& /*what*/) {}
-  // Something needs the attention of the operator soon, such as an expiring token.
+  // Called when something soon needs the attention of the operator, such as an expiring token.
   virtual void OnWarning(const std::string& /*what*/) {}
-  // A call has ended, admitted or not. `started`: OnStart was called for it.
+  // Called when a call has ended, admitted or not. `started`: OnStart was called for it.
   virtual void OnEnd(const CallRecord& record, bool started) = 0;
 };
 

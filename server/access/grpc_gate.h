@@ -58,7 +58,7 @@ class Gate final : public grpc::CallbackGenericService {
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
 
-  // From now on refuses new calls with UNAVAILABLE, except health checks, and ends watches with
+  // Refuses all further calls with UNAVAILABLE, except health checks, and ends watches with
   // UNAVAILABLE, so that their clients reconnect elsewhere. Blocks until the other calls have
   // ended, at most for `patience`.
   void Drain(std::chrono::milliseconds patience);

@@ -76,7 +76,7 @@ void GateCall::EndRequests(bool half_close) {
   upstream_.RemoveHold();
 }
 
-// The client has sent a request, or (not ok) no further ones.
+// Called when the client has sent a request or, with `ok` false, will not send another one.
 void GateCall::OnReadDone(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/true);
   const auto cancelled = [this] { return context_->IsCancelled(); };
@@ -108,7 +108,8 @@ void GateCall::OnHeaders(bool ok) {
   if (response_waits_) StartWrite(&response_);
 }
 
-// The service has sent a response, or (not ok) no further ones; then it needs no more requests.
+// Called when the service has sent a response or, with `ok` false, will not send another one; it
+// then needs no more requests.
 void GateCall::OnResponse(bool ok) {
   if (ok) {
     const std::lock_guard lock(mutex_);
@@ -144,7 +145,8 @@ void GateCall::OnServiceDone(const grpc::Status& status) {
   FinishWith(instead ? ToGrpc(*instead) : status);
 }
 
-// Must be the last action on the client's stream: OnDone may run at once on another thread.
+// Ends the client's stream. This must be the last action on it, because OnDone may run at once on
+// another thread.
 void GateCall::FinishWith(const grpc::Status& status) {
   record_.code = static_cast<absl::StatusCode>(status.error_code());
   Finish(status);

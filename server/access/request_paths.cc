@@ -18,7 +18,7 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // The tables list full names without "braid.v1.".
-constexpr std::array<std::string_view, 18> kPaths = {
+constexpr std::array<std::string_view, 19> kPaths = {
     "CorpusSpec.paths",
     "DecontaminateConfig.paths",
     "DescribeCorpusRequest.paths",
@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, 18> kPaths = {
     "EvaluateTasksRequest.data_dir",
     "EvaluateTasksRequest.answers_dir",
     "AnalyzeRoutingRequest.dataset_dir",
+    "AnalyzeExpertsRequest.dataset_dir",
     "ImportRequest.source_dir",
     "ImportRequest.output_dir",
     "ImportRequest.tokenizer",
@@ -39,11 +40,11 @@ constexpr std::array<std::string_view, 18> kPaths = {
     "KeptExperts.dataset_dir",
 };
 
-constexpr std::array<std::string_view, 10> kModels = {
-    "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
-    "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
-    "ExportRequest.model",         "ReportRequest.runs",       "ConvertRequest.model",
-    "ImportRequest.base",
+constexpr std::array<std::string_view, 11> kModels = {
+    "RunSpec.init_from",           "EvaluateRequest.models",      "EvaluateTasksRequest.model",
+    "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run",    "GenerateRequest.model",
+    "ExportRequest.model",         "ReportRequest.runs",          "ConvertRequest.model",
+    "ImportRequest.base",          "AnalyzeExpertsRequest.model",
 };
 
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";

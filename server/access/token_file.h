@@ -44,7 +44,7 @@ struct AccessEntry {
 
 struct CreatedToken {
   AccessEntry entry;
-  // Not stored, so it cannot be shown again; empty for a certificate.
+  // The token itself, which is not stored and so cannot be shown again; empty for a certificate.
   std::string token;
 };
 

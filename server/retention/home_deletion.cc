@@ -26,6 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsRunItem(const std::string& id) { return absl::StartsWith(id, "run-"); }
+bool IsPreparedItem(const std::string& id) {
+  return absl::StartsWith(id, absl::StrCat(kPreparedDirectory, "/"));
+}
 
 absl::Status IsUsed(const std::string& id, const std::string& user) {
   return absl::FailedPreconditionError(
@@ -114,6 +117,7 @@ absl::StatusOr<HomeDeletion::Reservations> HomeDeletion::Reserve(const std::stri
 
 absl::StatusOr<int64_t> HomeDeletion::Delete(const std::string& id, const Options& options) {
   ASSIGN_OR_RETURN(Reservations reserved, Reserve(id, options));
+  if (IsPreparedItem(id)) return DeletePrepared(id, options, std::move(reserved));
   return IsRunItem(id) ? DeleteRun(id, options, std::move(reserved))
                        : DeleteJob(id, options, std::move(reserved));
 }
@@ -165,7 +169,7 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
     if (name == newest->filename()) continue;
     bytes += DiskBytes(checkpoints / name);
     if (options.dry_run) continue;
-    // The name that readers of checkpoints ignore and the next start of the run removes.
+    // Readers of checkpoints ignore this name, and the next start of the run removes the directory.
     const fs::path aside = checkpoints / absl::StrCat(name, kDeletedSuffix, ".tmp");
     RETURN_IF_ERROR(RenameAside(checkpoints / name, aside));
     RETURN_IF_ERROR(RemoveTree(aside));
@@ -174,12 +178,37 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
   return bytes;
 }
 
+absl::StatusOr<int64_t> HomeDeletion::DeletePrepared(const std::string& id, const Options& options,
+                                                     Reservations reserved) {
+  if (options.dry_run) return BytesOf(reserved);
+  RETURN_IF_ERROR(MoveAside(id));
+  reserved.clear();
+  return Purge(id);
+}
+
+// The name of a renamed directory is the record of its deletion.
+absl::Status HomeDeletion::FinishPrepared(std::map<std::string, int64_t>* freed) const {
+  std::error_code error;
+  std::vector<fs::path> renamed;
+  for (fs::directory_iterator entry(home_ / kPreparedDirectory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == kDeletedSuffix) renamed.push_back(entry->path());
+  }
+  for (const fs::path& directory : renamed) {
+    (*freed)[absl::StrCat(kPreparedDirectory, "/", directory.stem().string())] +=
+        DiskBytes(directory);
+    RETURN_IF_ERROR(RemoveTree(directory));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
   int64_t bytes = 0;
   bool finished = true;
   for (const std::string& directory : deletion.directories) {
     Reservations reserved;
-    // In use by a job that builds or reuses it again: that job owns it once it has said so.
+    // If this fails, a job builds or reuses the directory at the moment; it will own the directory
+    // once the job store says so.
     if (!ReserveOne(deletion.id, directory, &reserved).ok()) {
       finished = false;
       continue;
@@ -211,10 +240,11 @@ absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted()
   for (const JobDeletion& deletion : jobs) {
     ASSIGN_OR_RETURN(freed[deletion.id], FinishJob(deletion));
   }
+  RETURN_IF_ERROR(FinishPrepared(&freed));
   return freed;
 }
 
-// A directory and its ".tmp", in which an interrupted stage continues.
+// Counts the bytes of each directory and of its ".tmp", in which an interrupted stage continues.
 int64_t HomeDeletion::BytesOf(const Reservations& directories) const {
   int64_t bytes = 0;
   for (const auto& [directory, reservation] : directories) {

@@ -1,18 +1,18 @@
-// Deletes jobs and runs of a home.
+// Deletes jobs, runs and prepared data of a home.
 //
 // Algorithm of Delete(item):
 //   1. reserve the directories that only this item owns (base/directory_use.h);
 //   2. read again what all jobs and runs own and use, and refuse when one uses such a directory;
 //   3. check that the item has ended and hold the locks with which it would be started again;
-//   4. move its row to the table of deletions (one transaction);
+//   4. move its row to the table of deletions (one transaction; prepared data has no row);
 //   5. rename each directory to NAME.deleted;
 //   6. release all locks, remove the renamed directories, and mark the deletion as finished.
 // A process that is killed before step 4 has changed nothing; one that is killed later leaves an
 // unfinished deletion, which FinishInterrupted() completes.
 //
-// A launch shares its dataset until its run is stored, so it either comes before step 1 and is seen
-// in step 2, or waits and then finds no dataset. Jobs share their outputs while they run,
-// evaluations and served models their files: all make step 1 fail.
+// A launch shares its dataset and its model until its run is stored, so it either comes before step
+// 1 and is seen in step 2, or waits and then finds no dataset. Jobs share their outputs while they
+// run, evaluations and served models their files: all make step 1 fail.
 #ifndef BRAID_SERVER_RETENTION_HOME_DELETION_H_
 #define BRAID_SERVER_RETENTION_HOME_DELETION_H_
 
@@ -42,7 +42,7 @@ class HomeDeletion {
   static absl::StatusOr<std::unique_ptr<HomeDeletion>> Open(
       const std::filesystem::path& home, const std::filesystem::path& state = {});
 
-  // Returns all jobs and runs, those that use others before them.
+  // Returns all jobs, runs and prepared data, those that use others before them.
   absl::StatusOr<std::vector<StoredItem>> Items() {
     return items_.Read(HomeItems::Detail::kStates);
   }
@@ -53,8 +53,9 @@ class HomeDeletion {
     bool dry_run = false;
     std::set<std::string> gone = {};
   };
-  // Deletes a job or run that has ended and returns the bytes of disk space freed. NOT_FOUND for an
-  // unknown id; FAILED_PRECONDITION, with the reason, when it has not ended, is used or is in use.
+  // Deletes prepared data, or a job or run that has ended, and returns the bytes of disk space
+  // freed. NOT_FOUND for an unknown id; FAILED_PRECONDITION, with the reason, when it has not
+  // ended, is used or is in use.
   absl::StatusOr<int64_t> Delete(const std::string& id, const Options& options);
 
   // Removes the checkpoints of a run that has ended but the newest good one, and returns the bytes
@@ -77,6 +78,9 @@ class HomeDeletion {
                                     Reservations reserved);
   absl::StatusOr<int64_t> DeleteRun(const std::string& id, const Options& options,
                                     Reservations reserved);
+  absl::StatusOr<int64_t> DeletePrepared(const std::string& id, const Options& options,
+                                         Reservations reserved);
+  absl::Status FinishPrepared(std::map<std::string, int64_t>* freed) const;
   absl::StatusOr<int64_t> FinishJob(const JobDeletion& deletion);
   int64_t BytesOf(const Reservations& directories) const;
   absl::Status MoveAside(const std::string& directory) const;

@@ -1,8 +1,12 @@
 #include "server/retention/home_items.h"
 
+#include <algorithm>
+#include <chrono>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/directory_use.h"
 #include "base/path_roots.h"
@@ -18,6 +22,14 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporarySuffix = ".tmp";
+
+double UnixSeconds(fs::file_time_type time) {
+  const std::chrono::duration<double> since =
+      std::chrono::file_clock::to_sys(time).time_since_epoch();
+  return since.count();
+}
 
 bool HasFile(const fs::path& path) {
   std::error_code error;
@@ -88,6 +100,29 @@ StoredItem HomeItems::OfRun(const RunRecord& record, Detail detail) {
   return item;
 }
 
+// A command that was killed may have left only the ".tmp" of a directory.
+std::vector<StoredItem> HomeItems::Prepared() const {
+  std::map<std::string, double> last_uses;
+  std::error_code error;
+  for (fs::directory_iterator entry(home_ / kPreparedDirectory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    std::error_code gone;
+    if (!entry->is_directory(gone) || name.ends_with(kDeletedSuffix)) continue;
+    const fs::file_time_type time = entry->last_write_time(gone);
+    if (gone) continue;
+    if (name.ends_with(kTemporarySuffix)) name.resize(name.size() - kTemporarySuffix.size());
+    double& last_use = last_uses[absl::StrCat(kPreparedDirectory, "/", name)];
+    last_use = std::max(last_use, UnixSeconds(time));
+  }
+  std::vector<StoredItem> items;
+  for (const auto& [id, last_use] : last_uses) {
+    items.push_back(
+        {.id = id, .is_prepared = true, .finished = last_use, .ended = true, .owns = {id}});
+  }
+  return items;
+}
+
 absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
   std::vector<StoredItem> items;
   ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, jobs_->List());
@@ -111,6 +146,7 @@ absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
     item.uses = UsesOfRun(id, entry->path(), &item.uses_unknown);
     items.push_back(std::move(item));
   }
+  for (StoredItem& item : Prepared()) items.push_back(std::move(item));
   SortForDeletion(&items);
   return items;
 }

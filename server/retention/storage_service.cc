@@ -39,7 +39,7 @@ absl::Status NotEnded(const StoredItem& item) {
       item.is_run ? "stop it first: braid stop " : "cancel it first: braid cancel ", item.id));
 }
 
-// One call: deletes items one after the other and collects what became of them.
+// A call that deletes items one after the other and collects their outcomes.
 class DeletionCall {
  public:
   DeletionCall(HomeDeletion* deletion, const StorageOptions& options,
@@ -79,7 +79,7 @@ class DeletionCall {
     AddFreed(bytes, result);
   }
 
-  // The first error of Apply().
+  // Returns the first error of Apply().
   const absl::Status& failure() const { return failure_; }
   v1::DeletionResponse& response() { return response_; }
 

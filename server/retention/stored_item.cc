@@ -28,6 +28,10 @@ std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const Rete
   std::vector<size_t> selected;
   for (const size_t i : newest_first) {
     const StoredItem& item = items[i];
+    if (item.is_prepared) {
+      if (policy.older_than > 0 && now - item.finished >= policy.older_than) selected.push_back(i);
+      continue;
+    }
     const int64_t rank = seen[{item.principal, item.is_run}]++;
     if (!item.ended || rank < policy.keep ||
         now - std::max(item.finished, item.created) < policy.older_than)

@@ -1,5 +1,5 @@
-// Jobs and runs as deletion sees them: what they own, what they use, and which of them a retention
-// policy selects. Values and pure functions; home_items.h reads them from a home.
+// Jobs, runs and prepared data as deletion sees them: what they own, what they use, and which of
+// them a retention policy selects. Values and pure functions; home_items.h reads them from a home.
 #ifndef BRAID_SERVER_RETENTION_STORED_ITEM_H_
 #define BRAID_SERVER_RETENTION_STORED_ITEM_H_
 
@@ -11,15 +11,19 @@
 
 namespace braid {
 
-// A job or a run. Directories are relative to the home: "store/pack-0123456789abcdef".
+// A job, a run, or a directory that `braid finetune` prepared. Directories are relative to the
+// home: "store/pack-0123456789abcdef".
 struct StoredItem {
   std::string id, name = {}, principal = {};
   bool is_run = false;
-  // Unix seconds; `finished` is meaningful only once it has ended.
+  // A directory of prepared data, whose id is its name, such as "supervised/pack-0123456789abcdef".
+  bool is_prepared = false;
+  // Unix seconds; `finished` is meaningful only once it has ended. Prepared data counts as ended
+  // since its last use by a command.
   double created = 0, finished = 0;
   std::string state = {};
   bool ended = false;
-  // It holds results of evaluations.
+  // The directory of the run contains results of evaluations.
   bool evaluated = false;
   // The directories that are deleted with it, unless another item owns them too.
   std::set<std::string> owns = {};
@@ -40,7 +44,8 @@ struct RetentionPolicy {
 void SortForDeletion(std::vector<StoredItem>* items);
 
 // Returns the indices of the items that `policy` selects at time `now`, ascending. An item that has
-// not ended counts among the newest but is never selected.
+// not ended counts among the newest but is never selected. `keep` does not apply to prepared data,
+// which is selected by age alone.
 std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const RetentionPolicy& policy,
                                    double now);
 

@@ -242,6 +242,94 @@ TEST_F(ReproduceCommandTest, TestsAnotherPaperWithSomeOfItsArms) {
   EXPECT_EQ(NumRuns(), 2);
 }
 
+// Returns a directory with a few examples of the tasks of fine-tuning experiments.
+fs::path WriteTasks(const fs::path& directory) {
+  const auto write = [&](const std::string& path, int count, const auto& line) {
+    fs::create_directories((directory / path).parent_path());
+    std::ofstream file(directory / path, std::ios::binary);
+    for (int i = 0; i < count; ++i) file << line(i);
+  };
+  const auto review = [](int i) {
+    return (i % 2 ? "good film " : "bad film ") + std::to_string(i) + "\t" + std::to_string(i % 2) +
+           "\n";
+  };
+  write("sst2/train.tsv", 60, review);
+  write("sst2/dev.tsv", 12, review);
+  const auto polarity = [](int i) {
+    return std::string(i % 2 ? "\"2\",\"good " : "\"1\",\"bad ") + std::to_string(i);
+  };
+  write("amazon/test.csv", 8, [&](int i) { return polarity(i) + "\",\"as seen\"\n"; });
+  write("yelp/test.csv", 8, [&](int i) { return polarity(i) + "\"\n"; });
+  const auto problem = [](int i) {
+    return (i == 0 ? "Question,Equation\n" : "") + std::string("Add number0 to number1 in case ") +
+           std::to_string(i) + " ?," + (i % 2 ? "+" : "-") + " number0 number1\n";
+  };
+  write("mawps/train.csv", 60, problem);
+  write("mawps/dev.csv", 8, problem);
+  return directory;
+}
+
+// Base models, conversions, fine-tuning runs, scores on tasks with and without routing, verdicts.
+TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const Arguments command = {"reproduce", corpus.string(),
+                             "--paper",   "emoe",
+                             "--tasks",   WriteTasks(root_ / "tasks").string(),
+                             "--arms",    "plain,emoe,learned-gate",
+                             "--steps",   "10",
+                             "--output",  (root_ / "result").string(),
+                             "--json"};
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const json reproduction = json::parse(first.output);
+  ASSERT_EQ(reproduction["runs"].size(), 7);
+  EXPECT_TRUE(reproduction["runs"][0]["heldout_loss"].is_number());
+  for (size_t i = 1; i < 7; ++i) {
+    const json& run = reproduction["runs"][i];
+    ASSERT_FALSE(run["scores"].empty()) << run;
+    for (const json& score : run["scores"]) EXPECT_TRUE(score["answer_loss"].is_number()) << run;
+  }
+  const json& claims = reproduction["claims"];
+  ASSERT_EQ(claims.size(), 8);
+  for (const size_t claim : {0, 1, 2, 3}) {
+    EXPECT_TRUE(claims[claim]["parts"][0]["effect"].is_number()) << claims[claim];
+  }
+  // All experts together are the dense model; with half of them it is another one.
+  EXPECT_NE(claims[3]["parts"][0]["effect"], 0);
+  EXPECT_TRUE(claims[3]["parts"][1]["effect"].is_number()) << claims[3];
+  EXPECT_EQ(claims[5]["verdict"], "not measured");
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("Reproduction of EMoE"), HasSubstr("Fine-tuned models")));
+
+  // Another paper and a repeated command find the base model and the plain runs.
+  const Outcome again = Run(command);
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(json::parse(again.output)["claims"], claims);
+  EXPECT_EQ(NumRuns(), 7);
+  const Outcome other = Run({"reproduce", corpus.string(), "--paper", "molex", "--tasks",
+                             (root_ / "tasks").string(), "--arms", "plain", "--steps", "10"});
+  EXPECT_EQ(other.exit_code, 0) << other.errors;
+  EXPECT_EQ(NumRuns(), 7);
+}
+
+TEST_F(ReproduceCommandTest, RefusesTasksThatAreMissingOrNotUsed) {
+  const fs::path tasks = WriteTasks(root_ / "tasks");
+  const auto errors = [&](Arguments more) {
+    Arguments command = {"reproduce", (root_ / "corpus.jsonl").string()};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = Run(command);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_THAT(errors({"--paper", "emoe"}), HasSubstr("--tasks: got none"));
+  EXPECT_THAT(errors({"--tasks", tasks.string()}), HasSubstr("which has no tasks"));
+  fs::remove(tasks / "mawps/train.csv");
+  EXPECT_THAT(errors({"--paper", "molex", "--tasks", tasks.string()}),
+              HasSubstr("got no training file"));
+  fs::remove(tasks / "yelp/test.csv");
+  EXPECT_THAT(errors({"--paper", "emoe", "--tasks", tasks.string()}), HasSubstr("yelp/test.csv"));
+}
+
 TEST_F(ReproduceCommandTest, TestsTheQuestionOfOrder) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 1'500'000, /*labeled=*/true);
   const Outcome outcome = Run({"reproduce", corpus.string(), "--experiment", "order", "--arms",

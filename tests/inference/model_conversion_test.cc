@@ -8,6 +8,9 @@
 
 #include "inference/huggingface/model_export.h"
 #include "inference/kept_experts.h"
+#include "inference/weight_noise.h"
+#include "model/config/expert_split_config.h"
+#include "model/config/model_config.h"
 #include "runs/checkpoint.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -149,6 +152,101 @@ TEST(ModelConversionTest, RefusesWhatIsNoSplitOfADenseModel) {
   ASSERT_OK_AND_ASSIGN(auto split, SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::KEYS, 2)));
   split.record.mutable_layers(0)->set_units(0, split.record.layers(0).units(1));
   EXPECT_TRUE(absl::IsDataLoss(JoinExperts(*split.model, &split.record).status()));
+}
+
+TEST(ModelConversionTest, LayersThatMixKeepTheirFfns) {
+  ScratchDirectory scratch;
+  v1::ModelConfig config = ExportedConfig(1);
+  config.mutable_layer_mixing()->set_alpha(0.9);
+  const auto mixed = RandomModel(ResolveModelConfig(config).value());
+  v1::ConvertRequest request;
+  request.set_model(CheckpointOf(*mixed, scratch / "mixed").string());
+  request.set_output_dir((scratch / "experts").string());
+  *request.mutable_split() = Split(4, v1::ExpertSplit::KEYS, 2);
+  EXPECT_THAT(Convert(request).status().message(),
+              HasSubstr("model: got a model whose layers mix"));
+}
+
+TEST(ModelConversionTest, NumbersOfExpertsThatDoNotFitNameTheNearest) {
+  const auto dense = RandomModel(ExportedConfig(1));  // 24 hidden units
+  const auto refused = [&](int num_experts) {
+    return std::string(
+        SplitIntoExperts(*dense, Split(num_experts, v1::ExpertSplit::KEYS, 1)).status().message());
+  };
+  EXPECT_THAT(refused(7), HasSubstr("num_experts: got 7, expected a divisor of the 24 hidden units "
+                                    "of an FFN; the nearest are 6 and 8"));
+  EXPECT_THAT(refused(100), HasSubstr("the nearest is 24"));
+  EXPECT_THAT(refused(0), HasSubstr("num_experts: got 0, expected at least 1"));
+}
+
+TEST(ModelConversionTest, OnlySlicesWithAGateThatIsNotTrainedBecomeDenseAgainAfterARun) {
+  const v1::ModelConfig dense = ResolveModelConfig(ExportedConfig(1)).value();
+  const auto outcome = [&](v1::ExpertSplit::Method method, v1::TokenRouting::Gate gate) {
+    v1::ExpertSplit split = Split(4, method, 2);
+    split.set_gate(gate);
+    return CheckRecomposable(ExpertSplitConfig(dense, split).value());
+  };
+  EXPECT_OK(outcome(v1::ExpertSplit::KEYS, v1::TokenRouting::KEY_MEAN));
+  EXPECT_OK(outcome(v1::ExpertSplit::CONTIGUOUS, v1::TokenRouting::FROZEN));
+  EXPECT_FAILS(outcome(v1::ExpertSplit::KEYS, v1::TokenRouting::LINEAR),
+               absl::StatusCode::kInvalidArgument, "gate LINEAR is trained", "--no-recompose");
+  EXPECT_FAILS(outcome(v1::ExpertSplit::COPIES, v1::TokenRouting::LINEAR),
+               absl::StatusCode::kInvalidArgument, "not slices", "--no-recompose");
+  EXPECT_FAILS(CheckRecomposable(dense), absl::StatusCode::kInvalidArgument, "dense already");
+}
+
+TEST(ModelConversionTest, NoiseIsSeededAndLeavesVectorsAlone) {
+  const auto noisy = [](double share, uint64_t seed) {
+    auto model = RandomModel(ExportedConfig(1));
+    v1::WeightNoise noise;
+    noise.set_share(share);
+    noise.set_seed(seed);
+    EXPECT_OK(AddNoise(noise, *model));
+    return model;
+  };
+  const auto plain = RandomModel(ExportedConfig(1));
+  const auto one = noisy(.15, 1), again = noisy(.15, 1), other = noisy(.15, 2);
+  EXPECT_TRUE(std::ranges::equal(one->values(), again->values()));
+  for (size_t i = 0; i < plain->parameters().size(); ++i) {
+    const std::span<const float> from = plain->parameters()[i].value;
+    const std::span<const float> to = one->parameters()[i].value;
+    const bool matrix = plain->parameters()[i].shape.size() > 1;
+    EXPECT_EQ(std::ranges::equal(from, to), !matrix) << plain->parameters()[i].name;
+    EXPECT_EQ(std::ranges::equal(to, other->parameters()[i].value), !matrix);
+    if (!matrix) continue;
+    // Uniform in (-a, a): the standard deviation is a / sqrt(3), where a = share / 2 deviations.
+    double mean = 0, variance = 0, largest = 0, squares = 0;
+    const auto n = static_cast<double>(from.size());
+    for (const float value : from) mean += value / n;
+    for (size_t k = 0; k < from.size(); ++k) {
+      variance += (from[k] - mean) * (from[k] - mean) / (n - 1);
+      squares += (to[k] - from[k]) * (to[k] - from[k]) / n;
+      largest = std::max<double>(largest, std::abs(to[k] - from[k]));
+    }
+    const double bound = .15 / 2 * std::sqrt(variance);
+    EXPECT_LE(largest, bound * (1 + 1e-4));
+    EXPECT_GT(largest, .9 * bound);
+    EXPECT_NEAR(std::sqrt(squares), bound / std::sqrt(3), .15 * bound);
+  }
+  v1::WeightNoise none;
+  auto model = RandomModel(ExportedConfig(1));
+  EXPECT_FAILS(AddNoise(none, *model), absl::StatusCode::kInvalidArgument, "noise.share: got 0");
+}
+
+TEST(ModelConversionTest, ConversionsRecordTheirNoise) {
+  ScratchDirectory scratch;
+  const auto dense = RandomModel(ExportedConfig(1));
+  v1::ConvertRequest request;
+  request.set_model(CheckpointOf(*dense, scratch / "dense").string());
+  request.set_output_dir((scratch / "noisy").string());
+  request.mutable_noise()->set_share(.15);
+  request.mutable_noise()->set_seed(7);
+  ASSERT_OK_AND_ASSIGN(const auto response, Convert(request));
+  ASSERT_OK_AND_ASSIGN(const auto noisy, LoadModel(response.output_dir()));
+  ASSERT_OK(AddNoise(request.noise(), *dense));
+  EXPECT_TRUE(std::ranges::equal(noisy->values(), dense->values()));
+  const std::string record = GetFile(scratch / "noisy" / "conversion.textproto");
+  EXPECT_THAT(record, testing::AllOf(HasSubstr("share: 0.15"), HasSubstr("seed: 7")));
 }
 
 TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {

@@ -42,6 +42,7 @@ MODELS = {
     "llama3": transformers.LlamaConfig(**SHAPE, rope_parameters=LLAMA3, tie_word_embeddings=True),
     "linear": transformers.LlamaConfig(**SHAPE, rope_parameters=LINEAR, head_dim=6),
     "mistral": transformers.MistralConfig(**SHAPE, sliding_window=None),
+    "mixtral": transformers.MixtralConfig(**SHAPE, num_local_experts=3, num_experts_per_tok=2),
     "qwen2": transformers.Qwen2Config(**SHAPE, tie_word_embeddings=True),
     "qwen3": transformers.Qwen3Config(**SHAPE, head_dim=10),
 }

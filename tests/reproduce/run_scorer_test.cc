@@ -37,12 +37,35 @@ class ScriptedService final : public v1::AnalysisService::Service {
     writer->Write(event);
     return grpc::Status::OK;
   }
+  // Answers with one example of each task, and records the model.
+  grpc::Status EvaluateTasks(grpc::ServerContext*, const v1::EvaluateTasksRequest* request,
+                             grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) override {
+    MeetOthers();
+    ++calls;
+    asked_model = request->model();
+    v1::EvaluateTasksEvent event;
+    for (const v1::TaskSpec& task : request->tasks()) {
+      v1::TaskResult* const result = event.mutable_result()->add_results();
+      result->set_task(task.name());
+      result->add_examples()->set_answer_loss(0.5);
+    }
+    writer->Write(event);
+    return grpc::Status::OK;
+  }
+  grpc::Status Convert(grpc::ServerContext*, const v1::ConvertRequest* request,
+                       v1::ConvertResponse* response) override {
+    ++conversions;
+    response->set_output_dir(request->output_dir());
+    return grpc::Status::OK;
+  }
   int most_at_once() const {
     const std::lock_guard lock(mutex_);
     return most_at_once_;
   }
 
-  std::atomic<int> calls = 0, lost = 0;
+  std::atomic<int> calls = 0, lost = 0, conversions = 0;
+  // Model of the last scoring on tasks; for tests with one thread.
+  std::string asked_model;
   grpc::StatusCode lost_as = grpc::StatusCode::UNAVAILABLE;
   int group_size = 1;
 
@@ -107,7 +130,7 @@ class RunScorerTest : public testing::Test {
 void ExpectModels(const TaskScores& scores, const std::vector<std::string>& models) {
   ASSERT_TRUE(scores.ok()) << scores.status();
   std::vector<std::string> scored;
-  for (const v1::Evaluation& evaluation : *scores) scored.push_back(evaluation.model());
+  for (const v1::Evaluation& evaluation : scores->evaluations) scored.push_back(evaluation.model());
   EXPECT_EQ(scored, models);
 }
 
@@ -132,6 +155,34 @@ TEST_F(RunScorerTest, AResponseBelongsToOneRun) {
   task.run.set_created_at(18);
   ASSERT_TRUE(Score({task}).ok());
   EXPECT_EQ(service_.calls, 2);
+}
+
+TEST_F(RunScorerTest, ModelsAreScoredOnTasksAsTheyAreAndConverted) {
+  ScoringTask task = TaskOf({"a"});
+  PlannedTaskScore planned;
+  planned.request.set_model("run-a");
+  planned.request.add_tasks()->set_name("sst2");
+  planned.request.add_tasks()->set_name("yelp");
+  task.task_requests.push_back(planned);
+  planned.scoring = "routed";
+  planned.conversion.emplace().mutable_split()->set_num_experts(16);
+  task.task_requests.push_back(planned);
+  for (int time = 0; time < 2; ++time) {
+    const auto scores = Score({task}, 1);
+    ASSERT_TRUE(scores.ok()) << scores.status();
+    ASSERT_TRUE((*scores)[0].ok()) << (*scores)[0].status();
+    const std::vector<TaskScore>& tasks = (*scores)[0]->tasks;
+    ASSERT_EQ(tasks.size(), 4);
+    EXPECT_EQ(tasks[1].task, "yelp");
+    EXPECT_EQ(tasks[1].scoring, "");
+    EXPECT_EQ(tasks[2].task, "sst2");
+    EXPECT_EQ(tasks[2].scoring, "routed");
+    EXPECT_EQ(tasks[2].answer_losses, std::vector<double>{0.5});
+    EXPECT_TRUE(tasks[2].figures.empty());
+  }
+  EXPECT_EQ(service_.calls, 3);
+  EXPECT_EQ(service_.conversions, 1);
+  EXPECT_THAT(service_.asked_model, HasSubstr((directory_ / "converted").string()));
 }
 
 TEST_F(RunScorerTest, DamagedResponsesAreScoredAgain) {

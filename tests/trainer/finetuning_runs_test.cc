@@ -219,6 +219,101 @@ TEST_F(FinetuningRunsTest, StoppedRunsResumeToTheSameBits) {
   }
 }
 
+// Returns the parameters of layer mixing, by name.
+std::map<std::string, std::vector<float>> GatesOf(LanguageModel& model) {
+  std::map<std::string, std::vector<float>> gates;
+  for (const Parameter& p : model.parameters()) {
+    if (p.name.find("layer_mixing") == std::string::npos) continue;
+    gates[p.name] = {p.value.begin(), p.value.end()};
+  }
+  return gates;
+}
+
+v1::RunSpec WithMixing(v1::RunSpec spec, v1::LayerMixing::Gate gate) {
+  v1::LayerMixing* const mixing = spec.mutable_model()->mutable_layer_mixing();
+  mixing->set_alpha(0.7);
+  mixing->set_gate(gate);
+  mixing->set_learn_alpha(true);
+  mixing->set_weight(v1::LayerMixing::PROBABILITY);
+  return ResolveRunSpec(spec).value();
+}
+
+TEST_F(FinetuningRunsTest, LayersThatMixStoreTheirGatesAndResumeToTheSameBits) {
+  for (const auto gate : {v1::LayerMixing::LEARNED, v1::LayerMixing::FROZEN}) {
+    v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 11);
+    spec.mutable_checkpoint()->set_every_steps(3);
+    spec = WithMixing(spec, gate);
+    const auto initial = GatesOf(*InitialState(spec, 0).value().model);
+    const RunDirectory whole = Trained(spec);
+    const auto trained = GatesOf(*LoadModel(NewestOf(whole)).value());
+    EXPECT_EQ(trained.size(), 3u);
+    for (const auto& [name, values] : trained) {
+      const bool moves = gate == v1::LayerMixing::LEARNED || name.ends_with("alpha");
+      EXPECT_EQ(values != initial.at(name), moves) << name;
+    }
+    for (const bool self_contained : {false, true}) {
+      spec.mutable_finetuning()->set_self_contained(self_contained);
+      const RunDirectory run(NewDirectory("stopped"));
+      ASSERT_OK(run.WriteSpec(spec));
+      EXPECT_EQ(TrainAlone(run, spec, 4).value(), TrainingOutcome::kInterrupted);
+      ASSERT_OK(TrainAlone(run, spec));
+      EXPECT_EQ(LossLines(run), LossLines(whole));
+      EXPECT_EQ(GatesOf(*LoadModel(NewestOf(run)).value()), trained);
+    }
+    // A run may start from a run whose layers mix, and keeps their settings.
+    const v1::RunSpec next = TinyAdapterSpec(packed_, whole, 2);
+    EXPECT_EQ(next.model().layer_mixing().SerializeAsString(),
+              spec.model().layer_mixing().SerializeAsString());
+    EXPECT_EQ(GatesOf(*InitialState(next, 0).value().model), trained);
+  }
+}
+
+TEST_F(FinetuningRunsTest, RanksGiveMixedLayersTheSameCurve) {
+  v1::RunSpec spec = WithMixing(TinyAdapterSpec(packed_, base(), 8), v1::LayerMixing::LEARNED);
+  const auto expected = *Trained(spec).ReadMetrics(0);
+  spec.set_world_size(2);
+  spec.mutable_batch()->set_micro_batch_size(1);
+  const RunDirectory run(NewDirectory("ranks"));
+  std::ostringstream out;
+  const auto results = RunThreadedRanks(2, [&](Communicator& communicator) {
+    LoopEnvironment environment;
+    environment.communicator = &communicator;
+    environment.now = StepClock();
+    environment.out = &out;
+    return TrainingLoop(run, spec, environment).Run().status();
+  });
+  for (const absl::Status& status : results) EXPECT_OK(status);
+  const auto got = *run.ReadMetrics(0);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i].loss(), expected[i].loss(), 2e-5 * expected[i].loss()) << i;
+  }
+}
+
+TEST_F(FinetuningRunsTest, MixedLayersThatCannotBeTrainedAreRefused) {
+  v1::RunSpec full = TinyDenseSpec(text_, 2);
+  full.set_init_from(NewestOf(base()).string());
+  const v1::RunSpec mixed = WithMixing(full, v1::LayerMixing::LEARNED);
+  const RunDirectory run = Trained(mixed);
+  EXPECT_EQ(GatesOf(*LoadModel(NewestOf(run)).value()).size(), 3u);
+  // The weights have a gate of another shape.
+  v1::RunSpec asked = TinyAdapterSpec(packed_, run, 2);
+  asked.mutable_model()->mutable_layer_mixing()->set_score(v1::LayerMixing::COSINE);
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
+               "model.layer_mixing: model.layer_mixing.gate.weight got shape [2, 8], expected "
+               "[2, 16]");
+  // The whole batch decides.
+  asked = TinyAdapterSpec(packed_, base(), 2);
+  asked.mutable_model()->mutable_layer_mixing()->set_decision(v1::LayerMixing::BATCH_MODE);
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
+               "model.layer_mixing.decision: got BATCH_MODE with validation");
+  asked.clear_validation();
+  EXPECT_OK(ResolveRunSpec(asked));
+  asked.mutable_batch()->set_micro_batch_size(1);
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
+               "expected one rank whose micro-batch is the whole batch");
+}
+
 TEST_F(FinetuningRunsTest, AnotherBaseIsRefused) {
   const RunDirectory own = TinyBase(text_);
   v1::RunSpec spec = TinyAdapterSpec(packed_, own, 2);

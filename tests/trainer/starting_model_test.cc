@@ -112,6 +112,16 @@ TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {
   EXPECT_TRUE(at_once.ReadMetrics(0)->front().upcycled());
 }
 
+TEST_F(StartingModelTest, DropoutMayBeAddedUnlessItHasParameters) {
+  const RunDirectory source = SourceRun(/*dense=*/true);
+  const double without = FirstLoss(Trained(Asked(source.root())));
+  v1::RunSpec spec = Asked(source.root());
+  spec.mutable_model()->mutable_dropout()->set_rate(0.5);
+  EXPECT_NE(FirstLoss(Trained(spec)), without);
+  spec.mutable_model()->mutable_dropout()->set_kind(v1::DropoutConfig::CONCRETE);
+  EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument, "init_from", "dropout");
+}
+
 TEST_F(StartingModelTest, ImportedArchitecturesBecomeExpertsWithTheSameLossAndTrain) {
   for (const char* attention : {"num_key_value_heads: 2 rope_theta: 100 "
                                 "rope_scaling { type: LLAMA3_ROPE original_length: 16 } ",

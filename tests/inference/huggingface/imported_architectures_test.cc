@@ -54,7 +54,7 @@ TEST_F(ImportedArchitecturesTest, ModelsOfTransformersGiveItsLogitsAndTheirOwnTe
   SetModelThreads(1);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
-  for (const char* name : {"llama2", "llama3", "linear", "mistral", "qwen2", "qwen3"}) {
+  for (const char* name : {"llama2", "llama3", "linear", "mistral", "mixtral", "qwen2", "qwen3"}) {
     SCOPED_TRACE(name);
     const fs::path golden = fs::path(BRAID_GOLDEN_MODELS) / name;
     v1::ImportRequest request = Request();

@@ -90,7 +90,7 @@ TEST_F(ModelExportTest, ShardsHoldEveryTensorOnce) {
   EXPECT_EQ(index["metadata"]["total_size"], 4 * response.num_parameters());
   EXPECT_EQ(index["weight_map"].size(), model->parameters().size());
   for (const ParameterSpec& spec : ParameterLayout(model->config())) {
-    const FileTensor tensor = FileTensorOf(spec);
+    const FileTensor tensor = FileTensorsOf(model->config(), spec).front();
     const std::string file = index["weight_map"][tensor.name];
     ASSERT_OK_AND_ASSIGN(auto shard, SafetensorsFile::Open(scratch_ / "out" / file));
     EXPECT_EQ(shard.Find(tensor.name)->shape, tensor.shape);
@@ -210,6 +210,17 @@ TEST_F(ModelExportTest, OnlyExpertModelsKeepABoundOfTheLogits) {
   request.set_bake_prompt("the cat");
   request.set_force(true);
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model.logit_soft_cap");
+}
+
+TEST_F(ModelExportTest, LayersThatMixAreNotExported) {
+  v1::ModelConfig config = ExportedConfig(1);
+  config.mutable_layer_mixing()->set_alpha(0.9);
+  const auto model = RandomModel(ResolveModelConfig(config).value());
+  v1::ExportRequest request = Request(*model);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model: got a model whose",
+               "no stock program runs");
+  request.set_adapter(true);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model: got a model whose");
 }
 
 TEST_F(ModelExportTest, BadRequestsAreNamed) {

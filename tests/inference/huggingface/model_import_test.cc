@@ -29,6 +29,7 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   v1::ModelConfig chosen = ExportedConfig(4);
   chosen.mutable_routing()->set_router(v1::TOKEN_CHOICE);
   chosen.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::FROZEN);
+  chosen.mutable_routing()->mutable_token()->set_combine_weights(v1::TokenRouting::ONES);
   chosen.mutable_routing()->mutable_token()->set_active_experts(3);
   chosen = ResolveModelConfig(chosen).value();
   v1::ModelConfig masked = ExportedConfig(1);
@@ -50,6 +51,29 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
       EXPECT_TRUE(std::ranges::equal(loaded->values(), model->values()));
     }
   }
+}
+
+// Experts that are slices of an FFN come back as experts of their own width, which compute the
+// same.
+TEST_F(ModelImportTest, RestoresAnExportedMixtral) {
+  v1::ModelConfig config = ExportedConfig(4);
+  config.clear_routing();
+  config.mutable_routing()->set_num_experts(4);
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->mutable_token()->set_active_experts(3);
+  config = ResolveModelConfig(config).value();
+  const auto model = RandomModel(config);
+  PutSource(*model, {.max_shard_bytes = 3000});
+  ASSERT_OK_AND_ASSIGN(const auto response, Import(Request()));
+  const v1::RoutingConfig& routing = response.model().routing();
+  EXPECT_EQ(response.model().d_ff(), config.routing().token().expert_d_ff());
+  EXPECT_EQ(routing.token().expert_d_ff(), config.routing().token().expert_d_ff());
+  EXPECT_EQ(routing.token().gate(), v1::TokenRouting::LINEAR);
+  EXPECT_EQ(routing.token().active_experts(), 3);
+  ASSERT_OK_AND_ASSIGN(const auto loaded, LoadModel(response.output_dir()));
+  EXPECT_TRUE(std::ranges::equal(loaded->values(), model->values()));
+  ChangeConfig([](Json& c) { c["n_shared_experts"] = 1; });
+  EXPECT_FAILS(ImportedModel(), absl::StatusCode::kInvalidArgument, "n_shared_experts");
 }
 
 TEST_F(ModelImportTest, ReadsSixteenBitWeightsExactly) {
@@ -125,7 +149,7 @@ TEST_F(ModelImportTest, RefusesUnsupportedModels) {
   refuses("rope_parameters", {{"rope_type", "yarn"}, {"rope_theta", 1e4}}, "default");
   refuses("rope_interleaved", true, "false");
   refuses("head_dim", 5, "even");
-  refuses("model_type", "mixtral", "llama");
+  refuses("model_type", "gpt_neox", "llama");
   refuses("quantization_config", {{"bits", 4}}, "quantized");
   refuses("hidden_size", nullptr, "integer");
   refuses("hidden_size", -16, "integer");
@@ -252,7 +276,7 @@ TEST_F(ModelImportTest, RefusesATokenizerWithMorePiecesThanEmbeddings) {
   ChangeConfig([&](Json& json) { json["vocab_size"] = config.vocab_size(); });
   ChangeTensors([&](auto& tensors) {
     for (const ParameterSpec& spec : ParameterLayout(config)) {
-      const FileTensor tensor = FileTensorOf(spec);
+      const FileTensor tensor = FileTensorsOf(config, spec).front();
       tensors[tensor.name] = {{tensor.name, DType::kF32, tensor.shape},
                               std::string(4 * spec.size, '\0')};
     }

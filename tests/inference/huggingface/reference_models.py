@@ -77,11 +77,27 @@ class Model:
         self.heads = self.config["num_attention_heads"]
         self.width = self.config.get("head_dim", self.config["hidden_size"] // self.heads)
         self.dense = self.config["model_type"] in ("llama", "qwen2", "qwen3")
-        assert self.dense or self.config["model_type"] == "braid_soft_moe"
+        assert self.dense or self.config["model_type"] in ("braid_soft_moe", "mixtral")
         every = range(self.config["num_hidden_layers"])
+        if self.config["model_type"] == "mixtral":
+            self.read_mixtral(every)
         experts = "mlp.experts.gate_proj.weight"
         routed = [i for i in every if f"model.layers.{i}.{experts}" in self.weights]
         assert routed == ([] if self.dense else self.config.get("moe_layers", list(every)))
+
+    def read_mixtral(self, layers):
+        """Stacks the matrices of Mixtral's experts under the names of the other layout."""
+        self.config.update(router="TOKEN_CHOICE", gate="LINEAR", selection="TOP",
+                           combine_weights="SOFTMAX_OF_CHOSEN")
+        for i in layers:
+            prefix = f"model.layers.{i}."
+            moe = prefix + "block_sparse_moe."
+            router = self.weights.pop(moe + "gate.weight")
+            self.weights[prefix + "mlp.router.weight"] = router
+            for name, matrix in (("gate", "w1"), ("up", "w3"), ("down", "w2")):
+                experts = range(self.config["num_local_experts"])
+                matrices = [self.weights.pop(f"{moe}experts.{e}.{matrix}.weight") for e in experts]
+                self.weights[f"{prefix}mlp.experts.{name}_proj.weight"] = torch.stack(matrices)
 
     def layer(self, number, name):
         return self.weights[f"model.layers.{number}.{name}.weight"]

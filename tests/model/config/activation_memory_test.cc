@@ -100,6 +100,29 @@ TEST(ActivationMemoryTest, OfAdaptersIsWithinTenPercentToo) {
   }
 }
 
+TEST(ActivationMemoryTest, SecondPassesOfMixedLayersAreWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const bool adapters : {false, true}) {
+    for (const bool learned : {false, true}) {
+      v1::ModelConfig config = ActivationConfig(1, 300);
+      v1::LayerMixing* const mixing = config.mutable_layer_mixing();
+      mixing->set_gate(v1::LayerMixing::FIXED);
+      mixing->set_learn_alpha(learned);
+      for (const int other : {1, 2, 3, 3}) mixing->add_fixed(other);
+      config = ResolveModelConfig(config).value();
+      v1::Finetuning finetuning;
+      if (adapters) {
+        finetuning.mutable_lora()->add_targets("q");
+        finetuning = ResolveFinetuning(finetuning, config).value();
+      }
+      const ActivationMemory memory = ActivationsOf(config, 2, finetuning);
+      const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+      EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, 2, finetuning)), 1, 0.1)
+          << adapters << learned;
+    }
+  }
+}
+
 // The key-value cache holds key heads only: a quarter for four query heads per key head.
 TEST(DecoderMemoryTest, CacheShrinksByTheGroup) {
   std::vector<int64_t> bytes;

@@ -304,6 +304,65 @@ TEST_F(GcTest, ReducesRunsToTheirNewestGoodCheckpoint) {
   EXPECT_THAT(home_.Ids(), SizeIs(4));
 }
 
+TEST_F(GcTest, CollectsPreparedDataThatNoRunUsesByTheTimeOfItsLastUse) {
+  const std::string used = home_.AddPrepared("pack-1", 40),
+                    base = home_.AddPrepared("converted-1", 40);
+  const std::string old = home_.AddPrepared("pack-2", 40),
+                    split = home_.AddPrepared("converted-2", 40);
+  const std::string recent = home_.AddPrepared("pack-3", 3);
+  const std::string killed = home_.AddPrepared("converted-4.tmp", 40);
+  const std::string run = home_.AddRun(
+      {.dataset = home_ / used, .init_from = (home_ / base).string(), .finished = UnixTime()});
+  v1::CollectGarbageRequest request = OlderThan(30);
+  request.set_dry_run(true);
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse plan, Collect(request));
+  EXPECT_THAT(Deleted(plan), testing::UnorderedElementsAre(old, split, "supervised/converted-4"));
+  EXPECT_TRUE(home_.Has(old) && home_.Has(split) && home_.Has(killed)) << "a dry run";
+  std::vector<std::string> kept;
+  for (const v1::Deletion& each : plan.deletions()) {
+    if (!each.kept_because().empty()) kept.push_back(each.kept_because());
+  }
+  EXPECT_THAT(kept, testing::UnorderedElementsAre(HasSubstr(run + " uses " + used),
+                                                  HasSubstr(run + " uses " + base)));
+  request.set_dry_run(false);
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse done, Collect(request));
+  EXPECT_EQ(done.freed_bytes(), plan.freed_bytes());
+  EXPECT_GT(done.freed_bytes(), 3 * 20000);
+  EXPECT_FALSE(home_.Has(old) || home_.Has(split) || home_.Has(killed));
+  EXPECT_TRUE(home_.Has(used) && home_.Has(base) && home_.Has(recent));
+  // Nothing uses it once its run is gone. Numbers to keep say nothing about prepared data.
+  ASSERT_OK(Delete({run}));
+  v1::CollectGarbageRequest newest;
+  newest.set_keep(1);
+  EXPECT_THAT(Collect(newest)->deletions(), IsEmpty());
+  EXPECT_THAT(Deleted(Collect(OlderThan(30)).value()), testing::UnorderedElementsAre(used, base));
+}
+
+TEST_F(GcTest, KeepsPreparedDataOfARunThatIsBeingLaunched) {
+  const std::string pack = home_.AddPrepared("pack-1", 40),
+                    base = home_.AddPrepared("converted-1", 40);
+  {
+    // As `braid finetune` and a launch do.
+    const auto data = DirectoryUse::Share(home_.path(), home_ / pack);
+    const auto model = DirectoryUse::Share(home_.path(), home_ / base / "model.safetensors");
+    ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse kept, Collect(OlderThan(30)));
+    EXPECT_THAT(Deleted(kept), IsEmpty());
+    EXPECT_THAT(kept.deletions(0).kept_because(), HasSubstr("is in use"));
+  }
+  who_ = "ann";
+  EXPECT_THAT(Collect(OlderThan(30))->deletions(), IsEmpty()) << "prepared data has no owner";
+  who_ = "olga";
+  EXPECT_THAT(Deleted(Collect(OlderThan(30)).value()), testing::UnorderedElementsAre(pack, base));
+}
+
+TEST_F(GcTest, CompletesAnInterruptedDeletionOfPreparedData) {
+  const std::string pack = home_.AddPrepared("pack-1", 40);
+  fs::rename(home_ / pack, home_ / (pack + ".deleted"));
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse done, Collect(OlderThan(30)));
+  EXPECT_THAT(Deleted(done), ElementsAre(pack));
+  EXPECT_FALSE(home_.Has(pack + ".deleted"));
+}
+
 TEST_F(GcTest, IdsAndRequestIdsOfDeletedRunsAreNotUsedAgain) {
   const std::string run = home_.AddRun({.request_id = "once"});
   ASSERT_OK(Delete({run}));

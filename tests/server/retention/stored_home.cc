@@ -56,6 +56,16 @@ fs::path StoredHome::Output(const std::string& name) const {
   return home_ / absl::StrCat("store/", StageOf(name), "-", std::string(16, name[1]));
 }
 
+std::string StoredHome::AddPrepared(const std::string& name, double days) {
+  const std::string directory = "supervised/" + name;
+  WriteOutput(home_ / directory);
+  const auto age = std::chrono::duration_cast<fs::file_time_type::duration>(
+      std::chrono::duration<double>(days * 86400));
+  fs::last_write_time(home_ / directory, fs::file_time_type::clock::now() - age);
+  PutFile(home_ / "supervised/lock", "");
+  return directory;
+}
+
 std::string StoredHome::AddJob(const JobOptions& options) {
   const auto jobs = JobStore::Open(path(), [&] { return options.finished; }).value();
   static int count = 0;

@@ -43,6 +43,10 @@ class StoredHome {
   std::string AddRun(const RunOptions& options);
   std::string AddRun() { return AddRun(RunOptions{}); }
 
+  // Adds a directory of prepared data that was last used this many days ago. Returns
+  // "supervised/NAME".
+  std::string AddPrepared(const std::string& name, double days);
+
   // Returns the directory of an output, such as "i1".
   std::filesystem::path Output(const std::string& name) const;
   bool Has(const std::string& name) const { return std::filesystem::exists(home_ / name); }

@@ -1,0 +1,144 @@
+#include "reproduce/emoe/emoe_claims.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "reproduce/tuned_experiment.h"
+
+namespace braid {
+namespace {
+
+class EmoeClaims {
+ public:
+  EmoeClaims(const Evidence& evidence, const ClaimSettings& settings)
+      : evidence_(evidence), settings_(settings) {}
+
+  Claim BeatsPlain() const {
+    ClaimBuilder builder = Builder({.number = 1,
+                                    .name = "routed tuning is better than plain tuning",
+                                    .source = "GLUE",
+                                    .paper_result = "GLUE +0.74 and +0.84 points with adapters, "
+                                                    "+0.62 to +0.92 with all parameters"});
+    Gain(builder, "plain minus emoe", kPlainTuning, kEmoe);
+    Gain(builder, "plain minus emoe, all parameters trained", "full-plain", "full-emoe");
+    for (const AskedTask& task : OwnTasks()) {
+      builder.AddAnswers(absl::StrCat("plain minus emoe, ", task.asked), std::nullopt,
+                         AnswerDifference(kPlainTuning, kEmoe, {task}));
+      TaskContrast figure = AnswerDifference(kEmoe, kPlainTuning, {task});
+      figure.measure = TaskMeasure::kFigure;
+      builder.AddAnswers(absl::StrCat("right answers of emoe minus plain, ", task.asked),
+                         std::nullopt, figure);
+    }
+    const std::string caution = GuessingCaution(evidence_);
+    if (!caution.empty()) builder.AddCaution(caution);
+    return builder.Finish();
+  }
+
+  Claim BeatsPlainElsewhere() const {
+    ClaimBuilder builder =
+        Builder({.number = 2,
+                 .name = "routed tuning is better on tasks of another origin",
+                 .source = "GLUE-X",
+                 .paper_result = "mean rank 4.37 against 4.86, 3.88 against 5.61"});
+    builder.AddAnswers("plain minus emoe, tuned on sst2, on amazon and yelp", kAnswerGain,
+                       AnswerDifference(kPlainTuning, kEmoe, OtherTasks()));
+    return builder.Finish();
+  }
+
+  Claim KeyMeansAreEnough() const {
+    ClaimBuilder builder = Builder({.number = 4,
+                                    .name = "the mean of the keys is as good as a learned gate",
+                                    .source = "GLUE, EMoE-learn",
+                                    .paper_result = "learned +0.02 and +0.77, EMoE +0.74, +0.84"});
+    builder.AddAnswers("learned-gate minus emoe", kAnswerNoWorse,
+                       AnswerDifference("learned-gate", kEmoe));
+    return builder.Finish();
+  }
+
+  Claim ActsInTraining() const {
+    ClaimBuilder builder = Builder({.number = 5,
+                                    .name = "routing acts in training, not at test",
+                                    .source = "Table 16",
+                                    .paper_result = "plain 72.12, routed at test 72.14, EMoE "
+                                                    "72.96, recomposed 72.96"});
+    builder.AddAnswers("emoe recomposed minus routed", kAnswerEqual,
+                       {.arms = {{+1, kEmoe, kRecomposed}, {-1, kEmoe}}, .tasks = OwnTasks()});
+    builder.AddAnswers(
+        "plain routed at test minus plain", kAnswerNoWorse,
+        {.arms = {{+1, kPlainTuning, kRoutedAtTest}, {-1, kPlainTuning}}, .tasks = OwnTasks()});
+    builder.AddAnswers(
+        "plain minus emoe recomposed", std::nullopt,
+        {.arms = {{+1, kPlainTuning}, {-1, kEmoe, kRecomposed}}, .tasks = OwnTasks()});
+    return builder.Finish();
+  }
+
+  Claim ChoiceMatters() const {
+    ClaimBuilder builder = Builder({.number = 6,
+                                    .name = "it matters which experts are chosen",
+                                    .source = "six tasks of GLUE, BERT-Large",
+                                    .paper_result = "plain 83.69; top +0.92, not-top -0.20, "
+                                                    "bottom -0.48"});
+    Gain(builder, "plain minus emoe", kPlainTuning, kEmoe);
+    Gain(builder, "not-top minus plain", "not-top", kPlainTuning);
+    Gain(builder, "bottom minus plain", "bottom", kPlainTuning);
+    return builder.Finish();
+  }
+
+  Claim ClustersMatter() const {
+    ClaimBuilder builder = Builder({.number = 7,
+                                    .name = "experts have to be clusters of units",
+                                    .source = "six tasks of GLUE, BERT-Large",
+                                    .paper_result = "contiguous units -0.11, clusters +0.92"});
+    Gain(builder, "contiguous minus emoe", "contiguous", kEmoe);
+    Gain(builder, "random minus emoe", "random", kEmoe);
+    return builder.Finish();
+  }
+
+  Claim FewLayers() const {
+    ClaimBuilder builder = Builder({.number = 9,
+                                    .name = "few layers should have experts",
+                                    .source = "GLUE, GPT2-XL",
+                                    .paper_result = "plain 78.87, one layer 80.14, every second "
+                                                    "layer 78.17"});
+    Gain(builder, "every-layer minus emoe", "every-layer", kEmoe);
+    builder.AddAnswers("second-layer minus emoe", std::nullopt,
+                       AnswerDifference("second-layer", kEmoe));
+    return builder.Finish();
+  }
+
+  Claim NotJustDropout() const {
+    ClaimBuilder builder = Builder({.number = 15,
+                                    .name = "routing is better than dropout on the hidden units",
+                                    .source = "control; the released code adds dropout to "
+                                              "routed layers only",
+                                    .paper_result = "none"});
+    Gain(builder, "dropout minus emoe", "dropout", kEmoe);
+    builder.AddAnswers("plain minus dropout", std::nullopt,
+                       AnswerDifference(kPlainTuning, "dropout"));
+    return builder.Finish();
+  }
+
+ private:
+  ClaimBuilder Builder(Claim claim) const { return {evidence_, settings_, std::move(claim)}; }
+
+  static void Gain(ClaimBuilder& builder, const std::string& name, const std::string& first,
+                   const std::string& second) {
+    builder.AddAnswers(name, kAnswerGain, AnswerDifference(first, second));
+  }
+
+  const Evidence& evidence_;
+  const ClaimSettings& settings_;
+};
+
+}  // namespace
+
+std::vector<Claim> EvaluateEmoeClaims(const Evidence& evidence, const ClaimSettings& settings) {
+  const EmoeClaims claims(evidence, settings);
+  return {claims.BeatsPlain(),     claims.BeatsPlainElsewhere(), claims.KeyMeansAreEnough(),
+          claims.ActsInTraining(), claims.ChoiceMatters(),       claims.ClustersMatter(),
+          claims.FewLayers(),      claims.NotJustDropout()};
+}
+
+}  // namespace braid

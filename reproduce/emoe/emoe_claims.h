@@ -1,0 +1,24 @@
+// The claims of docs/reproduction/emoe.md.
+#ifndef BRAID_REPRODUCE_EMOE_EMOE_CLAIMS_H_
+#define BRAID_REPRODUCE_EMOE_EMOE_CLAIMS_H_
+
+#include <vector>
+
+#include "reproduce/claim.h"
+
+namespace braid {
+
+// Name of the arm of the method.
+inline constexpr char kEmoe[] = "emoe";
+// Scoring of routed tuning as the dense model that the experts are slices of, and scoring of plain
+// tuning with experts.
+inline constexpr char kRecomposed[] = "recomposed";
+inline constexpr char kRoutedAtTest[] = "routed";
+
+// Returns the claims E1, E2, E4 to E7, E9 and the control of dropout (15) in order, also those
+// without measurements.
+std::vector<Claim> EvaluateEmoeClaims(const Evidence& evidence, const ClaimSettings& settings);
+
+}  // namespace braid
+
+#endif  // BRAID_REPRODUCE_EMOE_EMOE_CLAIMS_H_

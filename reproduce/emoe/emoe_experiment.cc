@@ -1,0 +1,122 @@
+#include "reproduce/emoe/emoe_experiment.h"
+
+#include <utility>
+
+#include "reproduce/emoe/emoe_claims.h"
+#include "reproduce/tuned_experiment.h"
+
+namespace braid {
+namespace {
+
+constexpr char kEmoeIntroduction[] =
+    "Claims of <em>Unlocking Emergent Modularity in Large Language Models</em> (EMoE, arXiv "
+    "2310.10908), tested with models that are trained on this corpus and fine-tuned on tasks. An "
+    "effect is the loss of another way of tuning minus that of EMoE, in nats of the right answer, "
+    "so it is positive where EMoE is better.";
+
+constexpr char kEmoeLimits[] =
+    "The base models see a few million tokens. Encoders, T5, models of billions of parameters, "
+    "multi-task tuning and most sets of GLUE and GLUE-X are not tested.";
+
+constexpr int32_t kEmoeExperts = 16;
+
+// Half of 16 experts of the last layer but one, by clustered keys.
+v1::ExpertSplit EmoeSplit(v1::ExpertSplit::Method method = v1::ExpertSplit::KEYS) {
+  v1::ExpertSplit split;
+  split.set_num_experts(kEmoeExperts);
+  split.set_active_experts(kEmoeExperts / 2);
+  split.set_method(method);
+  split.add_layers(-2);
+  return split;
+}
+
+ArmDefinition SplitArm(const std::string& name, const std::string& description,
+                       v1::ExpertSplit split) {
+  ArmDefinition arm = AdapterArm(name, description);
+  arm.tuning->split = std::move(split);
+  return arm;
+}
+
+ArmDefinition SelectionArm(const std::string& name, const std::string& description,
+                           v1::TokenRouting::Selection selection) {
+  ArmDefinition arm = SplitArm(name, description, EmoeSplit());
+  arm.settings.mutable_model()->mutable_routing()->mutable_token()->set_selection(selection);
+  return arm;
+}
+
+// Returns the arm with all parameters trained, at a lower rate.
+ArmDefinition FullTuning(ArmDefinition arm) {
+  arm.name = "full-" + arm.name;
+  arm.description += ", all parameters trained";
+  arm.settings.mutable_finetuning()->clear_lora();
+  arm.settings.mutable_optimizer()->set_learning_rate(5e-4);
+  arm.tuning->scorings = {{}};
+  arm.tokens_per_second = 4500;
+  return arm;
+}
+
+ArmDefinition LearnedGateArm() {
+  v1::ExpertSplit split = EmoeSplit();
+  split.set_gate(v1::TokenRouting::LINEAR);
+  ArmDefinition arm =
+      SplitArm("learned-gate", "emoe with a linear gate, trained by a balance loss of 0.01", split);
+  arm.settings.mutable_model()->mutable_routing()->mutable_token()->set_balance_loss(0.01);
+  arm.settings.mutable_finetuning()->add_train("*router*");
+  return arm;
+}
+
+ArmDefinition LayersArm(const std::string& name, const std::string& description,
+                        const std::vector<int32_t>& layers) {
+  v1::ExpertSplit split = EmoeSplit();
+  split.mutable_layers()->Assign(layers.begin(), layers.end());
+  return SplitArm(name, description, split);
+}
+
+std::vector<ArmDefinition> EmoeArms() {
+  ArmDefinition plain = AdapterArm(kPlainTuning, "adapters of rank 8 on q and v");
+  plain.tuning->scorings.push_back({.name = kRoutedAtTest, .split = EmoeSplit()});
+  ArmDefinition emoe =
+      SplitArm(kEmoe, "plain, with 8 of 16 experts in the last layer but one", EmoeSplit());
+  emoe.tuning->scorings.push_back({.name = kRecomposed, .active_experts = kEmoeExperts});
+  ArmDefinition dropout = AdapterArm("dropout", "plain, with dropout 0.1 on hidden units");
+  dropout.settings.mutable_model()->mutable_dropout()->set_kind(v1::DropoutConfig::BERNOULLI);
+  dropout.settings.mutable_model()->mutable_dropout()->set_rate(0.1);
+  std::vector<ArmDefinition> arms = {
+      plain,
+      emoe,
+      dropout,
+      SelectionArm("not-top", "emoe with the 8 experts of the lowest scores but top",
+                   v1::TokenRouting::NOT_TOP),
+      SelectionArm("bottom", "emoe with the 8 lowest scores", v1::TokenRouting::BOTTOM),
+      SplitArm("contiguous", "emoe with experts in the order of the units",
+               EmoeSplit(v1::ExpertSplit::CONTIGUOUS)),
+      SplitArm("random", "emoe with random groups of units", EmoeSplit(v1::ExpertSplit::RANDOM)),
+      LayersArm("every-layer", "emoe in all layers", {}),
+      FullTuning(plain),
+      FullTuning(emoe),
+      LearnedGateArm(),
+      LayersArm("second-layer", "emoe in the second layer", {1})};
+  arms.back().full_only = true;
+  return arms;
+}
+
+Experiment MakeEmoe() {
+  Experiment experiment = TunedExperiment();
+  experiment.name = "emoe";
+  experiment.title = "Reproduction of EMoE";
+  experiment.introduction = kEmoeIntroduction;
+  experiment.limits = kEmoeLimits;
+  experiment.protocol = "docs/reproduction/emoe.md";
+  for (ArmDefinition& arm : EmoeArms()) experiment.arms.push_back(std::move(arm));
+  experiment.claims = EvaluateEmoeClaims;
+  return experiment;
+}
+
+}  // namespace
+
+const Experiment& EmoeExperiment() {
+  static const auto* const experiment = new Experiment(MakeEmoe());
+  return *experiment;
+}
+
+}  // namespace braid

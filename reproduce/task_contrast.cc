@@ -1,0 +1,96 @@
+#include "reproduce/task_contrast.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace braid {
+namespace {
+
+using ExampleValues = std::vector<double>;
+
+std::string TunedText(const SignedTuning& arm, const AskedTask& task, uint64_t seed) {
+  return absl::StrCat("the run of ", arm.arm, " on ", task.tuned_on, ", seed ", seed);
+}
+
+// Returns the values of the examples of a task, or NotFound.
+absl::StatusOr<const ExampleValues*> ValuesOf(const Evidence& evidence, const SignedTuning& arm,
+                                              const AskedTask& task, TaskMeasure measure,
+                                              uint64_t seed) {
+  const auto run = std::ranges::find_if(evidence.results, [&](const ArmResult& result) {
+    return result.arm == arm.arm && result.task == task.tuned_on && result.seed == seed;
+  });
+  if (run == evidence.results.end()) {
+    return absl::NotFoundError(absl::StrCat(TunedText(arm, task, seed), ", has no result"));
+  }
+  const TaskScore* const score = FindTaskScore(*run, task.asked, arm.scoring);
+  const ExampleValues* values = nullptr;
+  if (score != nullptr) {
+    values = measure == TaskMeasure::kAnswerLoss ? &score->answer_losses : &score->figures;
+  }
+  if (values != nullptr && !values->empty()) return values;
+  return absl::NotFoundError(absl::StrCat(TunedText(arm, task, seed), ", was not scored on ",
+                                          task.asked, " in the required way"));
+}
+
+absl::StatusOr<SeedMeasurement> MeasureTasks(const Evidence& evidence, const TaskContrast& contrast,
+                                             uint64_t seed) {
+  SeedMeasurement measurement;
+  for (const AskedTask& task : contrast.tasks) {
+    ExampleValues differences;
+    for (const SignedTuning& arm : contrast.arms) {
+      ASSIGN_OR_RETURN(const ExampleValues* values,
+                       ValuesOf(evidence, arm, task, contrast.measure, seed));
+      if (differences.empty()) differences.resize(values->size());
+      if (differences.size() != values->size()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            TunedText(arm, task, seed), ", was asked ", values->size(), " examples of ", task.asked,
+            ", another one ", differences.size(), "; repeat the experiment in a new directory"));
+      }
+      for (size_t i = 0; i < values->size(); ++i) differences[i] += arm.sign * (*values)[i];
+    }
+    const std::vector<double> ones(differences.size(), 1.0);
+    measurement.push_back(
+        {.terms = {{.coefficient = 1.0 / static_cast<double>(contrast.tasks.size()),
+                    .numerators = differences,
+                    .denominators = ones}}});
+  }
+  return measurement;
+}
+
+}  // namespace
+
+absl::StatusOr<EffectEstimate> TaskEffect(const Evidence& evidence, const TaskContrast& contrast,
+                                          const PairedBootstrapOptions& options) {
+  std::set<uint64_t> tuned;
+  for (const ArmResult& result : evidence.results) {
+    if (!result.task.empty()) tuned.insert(result.seed);
+  }
+  absl::Status missing = absl::NotFoundError("no model was fine-tuned");
+  std::vector<SeedMeasurement> seeds;
+  for (const uint64_t seed : tuned) {
+    absl::StatusOr<SeedMeasurement> measured = MeasureTasks(evidence, contrast, seed);
+    if (measured.ok()) {
+      seeds.push_back(*std::move(measured));
+    } else if (measured.status().code() != absl::StatusCode::kNotFound) {
+      return measured.status();
+    } else {
+      missing = measured.status();
+    }
+  }
+  if (seeds.empty()) return missing;
+  for (const SeedMeasurement& seed : seeds) {
+    if (std::ranges::equal(seeds.front(), seed, {}, &Stratum::num_units, &Stratum::num_units)) {
+      continue;
+    }
+    return absl::FailedPreconditionError(
+        "models with different seeds were asked different numbers of examples; repeat the "
+        "experiment in a new directory");
+  }
+  return EstimateEffect(seeds, options);
+}
+
+}  // namespace braid

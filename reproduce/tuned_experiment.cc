@@ -1,0 +1,101 @@
+#include "reproduce/tuned_experiment.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/number_text.h"
+
+namespace braid {
+namespace {
+
+constexpr char kBaseArm[] = "base";
+constexpr char kSentiment[] = "sst2";
+// Below the loss of guessing between two answers, ln 2, by the smallest gain of interest.
+constexpr double kLearned = 0.69315 - kAnswerGain.margin;
+
+ArmDefinition BaseArm() {
+  ArmDefinition arm{.name = kBaseArm,
+                    .description = "dense model that all tuning runs of its seed start from",
+                    .orders = {v1::RANDOM},
+                    .tokens_per_second = 4500};
+  v1::ModelConfig* const model = arm.settings.mutable_model();
+  model->set_num_layers(6);
+  model->set_d_model(128);
+  model->set_num_heads(4);
+  model->set_d_ff(512);
+  model->mutable_routing()->set_router(v1::DENSE);
+  return arm;
+}
+
+std::vector<PlannedScore> BaseScores(const PlannedRun& run) {
+  if (run.arm.tuning.has_value()) return {};
+  return {{.first_positions = kBaseUnscoredPositions}};
+}
+
+}  // namespace
+
+Experiment TunedExperiment() {
+  Experiment experiment{
+      .sequence_length = 256,
+      .vocab_size = 4096,
+      .tasks = {{.name = kSentiment, .further = {"amazon", "yelp"}, .num_tokens = 90000},
+                {.name = "mawps", .num_tokens = 80000}},
+      .main_arm = kBaseArm,
+      .datasets = {{.name = kRandomData, .order = v1::RANDOM}},
+      .arms = {BaseArm()},
+      .quick = {.num_steps = 300, .heldout_windows = 256, .epochs = 2, .max_examples = 400},
+      .full = {.num_steps = 2000,
+               .heldout_windows = 256,
+               .num_seeds = 3,
+               .epochs = 5,
+               .max_examples = 1000},
+      .scores = BaseScores,
+      .claim_settings = {.segment_length = kBaseUnscoredPositions}};
+  experiment.settings.mutable_model()->set_sequence_length(256);
+  // Training losses leave out this many positions.
+  experiment.settings.mutable_model()->mutable_routing()->set_segment_length(
+      kBaseUnscoredPositions);
+  experiment.settings.mutable_optimizer()->set_learning_rate(3e-3);
+  experiment.settings.mutable_batch()->set_global_batch_size(8);
+  experiment.tuning_settings.mutable_optimizer()->set_learning_rate(2e-3);
+  experiment.tuning_settings.mutable_batch()->set_global_batch_size(4);
+  experiment.tuning_settings.mutable_finetuning();
+  return experiment;
+}
+
+ArmDefinition AdapterArm(const std::string& name, const std::string& description) {
+  ArmDefinition arm{.name = name,
+                    .description = description,
+                    .orders = {v1::RANDOM},
+                    .tuning = FineTuning{.base = kBaseArm},
+                    .tokens_per_second = 6000};
+  arm.settings.mutable_finetuning()->mutable_lora()->set_rank(8);
+  arm.settings.mutable_finetuning()->mutable_lora()->set_alpha(16);
+  return arm;
+}
+
+std::vector<AskedTask> OwnTasks() { return {{kSentiment, kSentiment}, {"mawps", "mawps"}}; }
+
+std::vector<AskedTask> OtherTasks() { return {{kSentiment, "amazon"}, {kSentiment, "yelp"}}; }
+
+TaskContrast AnswerDifference(const std::string& first, const std::string& second,
+                              std::vector<AskedTask> tasks) {
+  return {.arms = {{+1, first}, {-1, second}}, .tasks = std::move(tasks)};
+}
+
+std::string GuessingCaution(const Evidence& evidence) {
+  double sum = 0, count = 0;
+  for (const ArmResult& result : evidence.results) {
+    const TaskScore* const score = FindTaskScore(result, kSentiment, "");
+    if (result.arm != kPlainTuning || score == nullptr) continue;
+    for (const double loss : score->answer_losses) sum += loss;
+    count += static_cast<double>(score->answer_losses.size());
+  }
+  if (count == 0 || sum / count < kLearned) return "";
+  return absl::StrCat("Plain tuning is no better than guessing on ", kSentiment, " (",
+                      FormatFixed(sum / count, 3),
+                      " nats per answer), so comparisons on it say little.");
+}
+
+}  // namespace braid

@@ -1,0 +1,39 @@
+// What the experiments on fine-tuning have in common, so that they share base models: text, base
+// model, tasks and plain tuning with adapters.
+#ifndef BRAID_REPRODUCE_TUNED_EXPERIMENT_H_
+#define BRAID_REPRODUCE_TUNED_EXPERIMENT_H_
+
+#include <string>
+#include <vector>
+
+#include "reproduce/experiment.h"
+#include "reproduce/task_contrast.h"
+
+namespace braid {
+
+// Positions of a held-out window that are not scored.
+inline constexpr int32_t kBaseUnscoredPositions = 1;
+// Name of the arm of plain tuning.
+inline constexpr char kPlainTuning[] = "plain";
+
+// Returns an experiment with the base model as its only arm, without name, texts and claims.
+Experiment TunedExperiment();
+
+// Returns an arm that trains adapters of rank 8 on q and v, by default of the base model as it is.
+ArmDefinition AdapterArm(const std::string& name, const std::string& description);
+
+// Returns the tasks on which models are tuned, and tasks of another origin.
+std::vector<AskedTask> OwnTasks();
+std::vector<AskedTask> OtherTasks();
+
+// Returns the loss of `first` minus that of `second` on `tasks`.
+TaskContrast AnswerDifference(const std::string& first, const std::string& second,
+                              std::vector<AskedTask> tasks = OwnTasks());
+
+// Returns a caution if plain tuning is no better than guessing on a task of two choices; otherwise
+// "".
+std::string GuessingCaution(const Evidence& evidence);
+
+}  // namespace braid
+
+#endif  // BRAID_REPRODUCE_TUNED_EXPERIMENT_H_

@@ -1,0 +1,83 @@
+#include "reproduce/tuning_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace braid {
+namespace {
+
+const TunedTask& TaskOfRun(const Experiment& experiment, const PlannedRun& run) {
+  const auto found = std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
+  BRAID_CHECK(found != experiment.tasks.end()) << run.name();
+  return *found;
+}
+
+}  // namespace
+
+size_t BaseRunOf(const ReproductionPlan& plan, const PlannedRun& run) {
+  const auto found = std::ranges::find_if(plan.runs, [&](const PlannedRun& other) {
+    return other.arm.name == run.arm.tuning->base && other.seed == run.seed;
+  });
+  BRAID_CHECK(found != plan.runs.end()) << run.name();
+  return static_cast<size_t>(found - plan.runs.begin());
+}
+
+v1::ConvertRequest PlannedSplit(const v1::ExpertSplit& split, uint64_t seed,
+                                const std::string& model) {
+  v1::ConvertRequest request;
+  request.set_model(model);
+  request.set_force(true);
+  request.set_strict(true);
+  *request.mutable_split() = split;
+  request.mutable_split()->set_seed(seed);
+  return request;
+}
+
+v1::RunSpec TunedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
+                         const std::string& init_from, const std::string& dataset_dir) {
+  v1::RunSpec spec = plan.experiment->tuning_settings;
+  spec.MergeFrom(run.arm.settings);
+  spec.set_name(run.name());
+  spec.set_init_from(init_from);
+  spec.set_dataset_dir(dataset_dir);
+  const double epochs = run.arm.tuning->epochs;
+  if (plan.tuning_steps > 0) {
+    const double steps = static_cast<double>(plan.tuning_steps) * epochs;
+    spec.set_num_steps(std::max<int64_t>(std::llround(steps), 1));
+  } else {
+    spec.mutable_length()->set_epochs(plan.epochs * epochs);
+  }
+  SetProcesses(run, &spec);
+  return spec;
+}
+
+std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, const PlannedRun& run,
+                                                const std::string& run_id,
+                                                const std::string& tasks_dir) {
+  const TunedTask& task = TaskOfRun(*plan.experiment, run);
+  v1::EvaluateTasksRequest request;
+  request.set_model(run_id);
+  request.set_data_dir(tasks_dir);
+  request.add_tasks()->set_name(task.name);
+  for (const std::string& further : task.further) request.add_tasks()->set_name(further);
+  request.set_num_shots(0);
+  request.add_routings(v1::SEGMENT_ROUTING);
+  request.set_max_examples(static_cast<int32_t>(plan.max_examples));
+  request.set_num_threads(1);
+  request.set_strict(true);
+  request.set_want_examples(true);
+  std::vector<PlannedTaskScore> scores;
+  for (const TaskScoring& scoring : run.arm.tuning->scorings) {
+    PlannedTaskScore& score = scores.emplace_back();
+    score.scoring = scoring.name;
+    score.request = request;
+    if (scoring.active_experts > 0) score.request.add_active_experts(scoring.active_experts);
+    if (scoring.split.has_value())
+      score.conversion = PlannedSplit(*scoring.split, run.seed, run_id);
+  }
+  return scores;
+}
+
+}  // namespace braid

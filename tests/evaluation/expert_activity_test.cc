@@ -1,0 +1,173 @@
+#include "evaluation/expert_activity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "formats/indexed_dataset.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/config/model_config.h"
+#include "model/unit_activations.h"
+#include "runs/model_path.h"
+#include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
+#include "tests/trainer/tiny_run.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace expert_activity_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int kUnits = 32;
+const auto kIgnoreProgress = [](int64_t, int64_t) {};
+
+v1::ExpertSplit Split(int num_experts, v1::ExpertSplit::Method method, int active) {
+  v1::ExpertSplit split;
+  split.set_num_experts(num_experts);
+  split.set_method(method);
+  split.set_active_experts(active);
+  return split;
+}
+
+class ExpertActivityTest : public testing::Test {
+ protected:
+  static const RunDirectory& Base() {
+    static const RunDirectory base = [] {
+      const fs::path dataset = NewDirectory("data");
+      WriteTinyDataset(dataset);
+      const RunDirectory run(NewDirectory("run"));
+      const v1::RunSpec spec = TinyDenseSpec(dataset, 60);
+      BRAID_CHECK(run.WriteSpec(spec).ok() && TrainAlone(run, spec).ok());
+      return run;
+    }();
+    return base;
+  }
+  static fs::path Dataset() { return Base().ReadSpec()->dataset_dir(); }
+  static std::unique_ptr<LanguageModel> Model() {
+    return LoadModel(FindModel(Base().root(), true)->checkpoint).value();
+  }
+  static absl::StatusOr<v1::ExpertActivity> Measure(LanguageModel& model,
+                                                    const v1::ExpertSplit& split) {
+    ASSIGN_OR_RETURN(const ExpertActivityOptions options, ExpertsToMeasure(model, split, {}));
+    return MeasureExpertActivity(model, Dataset(), options, kIgnoreProgress);
+  }
+};
+
+// The sums over one window at a time, unit by unit.
+TEST_F(ExpertActivityTest, AgreesWithOneTokenAtATime) {
+  const auto model = Model();
+  constexpr int kExperts = 4, kActive = 1, kWidth = kUnits / kExperts;
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity activity,
+                       Measure(*model, Split(kExperts, v1::ExpertSplit::CONTIGUOUS, kActive)));
+  for (int layer = 0; layer < 2; ++layer) {
+    double mass = 0, all_mass = 0, active = 0, all_active = 0, tokens = 0;
+    std::vector<double> odd(kExperts);
+    for (const std::string domain : {"even", "odd"}) {
+      const auto windows = IndexedDataset::Open(Dataset() / "heldout" / domain).value();
+      for (int64_t w = 0; w < windows.num_sequences(); ++w) {
+        std::vector<int32_t> ids = windows.Read(w);
+        ids.pop_back();
+        ASSERT_OK(VisitUnits(*model, ids, 1, std::vector<int>{layer}, [&](const auto& seen) {
+          for (size_t t = 0; t < ids.size(); ++t, ++tokens) {
+            const float *gate = &seen.gate[t * kUnits], *up = &seen.up[t * kUnits];
+            std::vector<double> key(kExperts), of(kExperts), on(kExperts);
+            for (int u = 0; u < kUnits; ++u) {
+              key[u / kWidth] += gate[u];
+              of[u / kWidth] += std::abs(gate[u] / (1 + std::exp(-gate[u])) * up[u]);
+              on[u / kWidth] += gate[u] > 0;
+            }
+            const auto best = std::ranges::max_element(key) - key.begin();
+            mass += of[best];
+            active += on[best];
+            odd[best] += domain == "odd";
+            all_mass += std::accumulate(of.begin(), of.end(), 0.0);
+            all_active += std::accumulate(on.begin(), on.end(), 0.0);
+          }
+        }));
+      }
+    }
+    EXPECT_EQ(activity.num_tokens(), tokens);
+    EXPECT_NEAR(activity.layers(layer).mass_share(), mass / all_mass, 1e-3);
+    EXPECT_NEAR(activity.layers(layer).active_share(), active / all_active, 1e-3);
+    const v1::DomainRouting& domain = activity.layers(layer).domains(1);
+    EXPECT_EQ(domain.domain(), "odd");
+    const double num_odd = std::accumulate(odd.begin(), odd.end(), 0.0);
+    EXPECT_EQ(domain.num_decisions(), num_odd);
+    for (int e = 0; e < kExperts; ++e) EXPECT_NEAR(domain.weights(e), odd[e] / num_odd, .02);
+  }
+}
+
+TEST_F(ExpertActivityTest, ClustersOfKeysHoldMoreThanRandomGroups) {
+  const auto model = Model();
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity keys,
+                       Measure(*model, Split(8, v1::ExpertSplit::KEYS, 2)));
+  EXPECT_EQ(keys.num_experts(), 8);
+  EXPECT_EQ(keys.active_experts(), 2);
+  ASSERT_EQ(keys.layers_size(), 2);
+  for (const v1::LayerExpertActivity& layer : keys.layers()) {
+    EXPECT_GT(layer.mass_share(), layer.random_mass_share()) << layer.layer();
+    EXPECT_GT(layer.active_share(), layer.random_active_share()) << layer.layer();
+    EXPECT_GT(layer.random_mass_share(), .25) << "the groups with the highest keys are chosen";
+  }
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity all,
+                       Measure(*model, Split(8, v1::ExpertSplit::KEYS, 8)));
+  EXPECT_NEAR(all.layers(1).mass_share(), 1, 1e-9);
+  EXPECT_NEAR(all.layers(1).random_active_share(), 1, 1e-9);
+}
+
+// The first layer of a model that is split has the same inputs as that of the dense one.
+TEST_F(ExpertActivityTest, ModelsWithExpertsAreMeasuredAsTheyRoute) {
+  const auto dense = Model();
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity expected,
+                       Measure(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 2)));
+  v1::ModelConfig config = dense->config();
+  config.mutable_routing()->Clear();
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->set_num_experts(4);
+  config.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::KEY_MEAN);
+  config.mutable_routing()->mutable_token()->set_combine_weights(v1::TokenRouting::ONES);
+  const auto routed = LanguageModel::Create(ResolveModelConfig(config).value(), 0).value();
+  ASSERT_EQ(routed->values().size(), dense->values().size());
+  std::ranges::copy(dense->values(), routed->values().begin());
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity got, Measure(*routed, {}));
+  EXPECT_EQ(got.active_experts(), 2);
+  EXPECT_NEAR(got.layers(0).mass_share(), expected.layers(0).mass_share(), 1e-3);
+  EXPECT_NEAR(got.layers(0).random_mass_share(), expected.layers(0).random_mass_share(), 1e-3);
+  EXPECT_NE(got.layers(1).mass_share(), expected.layers(1).mass_share()) << "layer 0 is routed";
+  EXPECT_FAILS(Measure(*routed, Split(4, v1::ExpertSplit::KEYS, 2)).status(),
+               absl::StatusCode::kInvalidArgument, "experts of its own");
+}
+
+TEST_F(ExpertActivityTest, RequestsThatMakeNoSenseAreRefused) {
+  const auto dense = Model();
+  const auto refused = [&](const v1::ExpertSplit& split, const std::vector<int>& layers = {}) {
+    return std::string(ExpertsToMeasure(*dense, split, layers).status().message());
+  };
+  EXPECT_THAT(refused(Split(4, v1::ExpertSplit::COPIES, 2)), HasSubstr("COPIES, expected KEYS"));
+  EXPECT_THAT(refused(Split(5, v1::ExpertSplit::KEYS, 2)), HasSubstr("the nearest are 4 and 8"));
+  EXPECT_THAT(refused({}, {2}), HasSubstr("layers: got 2, expected -2 to 1"));
+  EXPECT_EQ(refused({}, {-1}), "");
+  EXPECT_EQ(ExpertsToMeasure(*dense, {}, {-1})->expert_of.count(1), 1u);
+  EXPECT_EQ(ExpertsToMeasure(*dense, {}, {-1})->num_experts, 16);
+  v1::ExpertSplit gate = Split(4, v1::ExpertSplit::KEYS, 2);
+  gate.set_gate(v1::TokenRouting::LINEAR);
+  EXPECT_THAT(refused(gate), HasSubstr("LINEAR, expected KEY_MEAN"));
+  v1::AnalyzeExpertsRequest request;
+  request.set_model(Base().root().string());
+  request.set_num_threads(1);
+  request.add_layers(1);
+  std::vector<v1::AnalyzeExpertsEvent> events;
+  ASSERT_OK(AnalyzeExperts(request, [&](const auto& event) { events.push_back(event); }));
+  EXPECT_EQ(events.back().result().layers_size(), 1);
+  EXPECT_EQ(events.back().result().step(), 60);
+  EXPECT_EQ(events.back().done(), events.back().total());
+}
+
+}  // namespace expert_activity_test
+}  // namespace braid

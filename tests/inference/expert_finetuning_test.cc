@@ -1,0 +1,228 @@
+// Tuning of a dense model as experts that are slices of its FFNs (EMoE), and the dense model that
+// comes out of it.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inference/model_conversion.h"
+#include "model/config/model_config.h"
+#include "model/unit_activations.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
+#include "tests/trainer/tiny_run.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace expert_finetuning_test {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr int kExperts = 4;
+
+class ExpertFinetuningTest : public testing::Test {
+ protected:
+  ExpertFinetuningTest() : text_(NewDirectory("text")), answers_(NewDirectory("answers")) {
+    WriteTinyDataset(text_);
+    WriteTinySupervised(answers_, TinyExamples(36), 3);
+  }
+
+  const RunDirectory& base() {
+    static const RunDirectory base = TinyBase(text_);
+    return base;
+  }
+
+  fs::path Converted(v1::ExpertSplit::Method method, int active) {
+    v1::ConvertRequest request;
+    request.set_model(base().root().string());
+    request.set_output_dir((NewDirectory("converted") / "experts").string());
+    request.mutable_split()->set_num_experts(kExperts);
+    request.mutable_split()->set_method(method);
+    request.mutable_split()->set_active_experts(active);
+    request.mutable_split()->set_seed(3);
+    EXPECT_OK(Convert(request).status());
+    return request.output_dir();
+  }
+
+  static v1::RunSpec Asked(const fs::path& dataset, const fs::path& start, bool adapters) {
+    v1::RunSpec spec;
+    spec.set_dataset_dir(dataset.string());
+    spec.set_init_from(start.string());
+    spec.set_num_steps(10);
+    spec.set_threads_per_rank(1);
+    spec.mutable_optimizer()->set_learning_rate(1e-2);
+    spec.mutable_checkpoint()->set_every_steps(5);
+    if (adapters) spec.mutable_finetuning()->mutable_lora()->set_rank(2);
+    return spec;
+  }
+
+  static RunDirectory Trained(const v1::RunSpec& asked) {
+    const RunDirectory run(NewDirectory("run"));
+    const v1::RunSpec spec = ResolveRunSpec(asked).value();
+    EXPECT_OK(run.WriteSpec(spec));
+    EXPECT_OK(TrainAlone(run, spec).status());
+    return run;
+  }
+
+  RunDirectory TrainedRouted(v1::ExpertSplit::Method method, int active, bool adapters) {
+    v1::RunSpec spec = Asked(answers_, Converted(method, active), adapters);
+    spec.mutable_finetuning()->set_recompose(true);
+    return Trained(spec);
+  }
+
+  const fs::path text_, answers_;
+};
+
+std::vector<float> LogitsOf(LanguageModel& model) {
+  std::vector<int32_t> tokens(2 * 32);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 64);
+  return model.Logits(tokens, 2).value();
+}
+
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference = std::max<double>(difference, std::abs(a[i] - b[i]));
+  }
+  return difference;
+}
+
+bool IsFfn(const Parameter& parameter) { return parameter.name.find(".mlp.") != std::string::npos; }
+
+TEST_F(ExpertFinetuningTest, WithAllExpertsTuningGivesTheCurveOfPlainTuning) {
+  for (const bool adapters : {true, false}) {
+    const auto plain = *Trained(Asked(answers_, base().root(), adapters)).ReadMetrics(0);
+    const auto routed = *TrainedRouted(v1::ExpertSplit::KEYS, kExperts, adapters).ReadMetrics(0);
+    const auto half = *TrainedRouted(v1::ExpertSplit::KEYS, 2, adapters).ReadMetrics(0);
+    ASSERT_EQ(plain.size(), 10u);
+    ASSERT_EQ(routed.size(), plain.size());
+    double moved = 0;
+    for (size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_NEAR(routed[i].loss(), plain[i].loss(), 1e-5 * plain[i].loss()) << i;
+      moved = std::max(moved, std::abs(half[i].loss() - plain[i].loss()));
+    }
+    EXPECT_GT(moved, 1e-4) << "routing acts";
+  }
+}
+
+TEST_F(ExpertFinetuningTest, TheRecomposedModelComputesWhatAllExpertsDo) {
+  for (const bool adapters : {true, false}) {
+    const RunDirectory run = TrainedRouted(v1::ExpertSplit::KEYS, 2, adapters);
+    const ModelPath path = FindModel(run.root(), true).value();
+    ASSERT_OK_AND_ASSIGN(const bool recomposed, IsRecomposed(path));
+    EXPECT_TRUE(recomposed);
+    ASSERT_OK_AND_ASSIGN(const auto dense, LoadRecomposed(path));
+    EXPECT_FALSE(UsesExperts(dense->config()));
+    ASSERT_OK_AND_ASSIGN(const auto routed, LoadModel(path.checkpoint));
+    EXPECT_GT(LargestDifference(LogitsOf(*dense), LogitsOf(*routed)), 1e-4);
+    ASSERT_OK(routed->SetActiveExperts(kExperts));
+    EXPECT_LT(LargestDifference(LogitsOf(*dense), LogitsOf(*routed)), 1e-5);
+    const auto start = LoadModel(FindModel(base().root(), true)->checkpoint).value();
+    EXPECT_GT(LargestDifference(LogitsOf(*dense), LogitsOf(*start)), 1e-3) << "it was tuned";
+  }
+}
+
+TEST_F(ExpertFinetuningTest, AdaptersLeaveTheFfnsOfTheBaseByteForByte) {
+  const auto start = LoadModel(FindModel(base().root(), true)->checkpoint).value();
+  for (const auto method : {v1::ExpertSplit::KEYS, v1::ExpertSplit::RANDOM}) {
+    const RunDirectory run = TrainedRouted(method, 2, /*adapters=*/true);
+    // A run that continues the run finds the order of the units, too.
+    v1::RunSpec next = Asked(answers_, run.root(), /*adapters=*/true);
+    next.mutable_finetuning()->set_recompose(true);
+    for (const RunDirectory& tuned : {run, Trained(next)}) {
+      const auto dense = LoadRecomposed(FindModel(tuned.root(), true).value()).value();
+      int compared = 0;
+      for (size_t i = 0; i < dense->parameters().size(); ++i) {
+        const Parameter &a = start->parameters()[i], &b = dense->parameters()[i];
+        ASSERT_EQ(a.name, b.name);
+        if (!IsFfn(a)) continue;
+        EXPECT_EQ(std::memcmp(a.value.data(), b.value.data(), a.value.size_bytes()), 0) << a.name;
+        ++compared;
+      }
+      EXPECT_EQ(compared, 2 * 3);
+    }
+  }
+}
+
+// Returns the experts with the highest means of gate_proj outputs, which are those of the weights.
+std::vector<int32_t> HighestKeys(std::span<const float> gate) {
+  const size_t width = gate.size() / kExperts;
+  std::vector<double> keys(kExperts);
+  for (size_t u = 0; u < gate.size(); ++u) keys[u / width] += gate[u];
+  std::vector<int32_t> order(kExperts);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](int32_t e) { return keys[e]; });
+  order.resize(2);
+  std::ranges::sort(order);
+  return order;
+}
+
+TEST_F(ExpertFinetuningTest, TheGateFollowsTrainedKeys) {
+  const fs::path start = Converted(v1::ExpertSplit::KEYS, 2);
+  v1::RunSpec spec = Asked(answers_, start, /*adapters=*/false);
+  spec.mutable_checkpoint()->set_every_steps(1);
+  spec.mutable_checkpoint()->set_keep_last(10);
+  spec.set_num_steps(6);
+  const RunDirectory run = Trained(spec);
+  std::vector<int32_t> tokens(32);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 64);
+  std::map<int, std::vector<int32_t>> first;
+  int agree = 0, seen = 0, moved = 0;
+  std::vector<fs::path> checkpoints = {start};
+  for (int64_t step = 1; step <= 6; ++step) {
+    checkpoints.push_back(CheckpointPath(run.checkpoints(), step));
+  }
+  for (const fs::path& checkpoint : checkpoints) {
+    const auto model = LoadModel(checkpoint).value();
+    for (const Parameter& parameter : model->parameters()) {
+      EXPECT_THAT(parameter.name, testing::Not(HasSubstr("router"))) << "the gate has no weights";
+    }
+    ASSERT_OK(VisitUnits(*model, tokens, 1, std::vector<int>{0, 1}, [&](const auto& layer) {
+      const size_t units = layer.gate.size() / tokens.size();
+      const std::vector<int32_t> all(layer.chosen.begin(), layer.chosen.end());
+      for (size_t t = 0; t < tokens.size(); ++t) {
+        const std::vector<int32_t> chosen(all.begin() + 2 * t, all.begin() + 2 * t + 2);
+        agree += chosen == HighestKeys(layer.gate.subspan(t * units, units));
+        ++seen;
+      }
+      const auto [at_start, added] = first.insert({layer.layer, all});
+      moved += at_start->second != all;
+    }));
+  }
+  EXPECT_EQ(seen, 7 * 2 * 32);
+  EXPECT_GE(agree, seen - 2) << "up to ties within rounding";
+  EXPECT_GT(moved, 0) << "training changes the choice";
+}
+
+TEST_F(ExpertFinetuningTest, RunsThatCannotBeRecomposedAreRefused) {
+  const auto refused = [&](const fs::path& start, const auto& change) {
+    v1::RunSpec spec = Asked(answers_, start, /*adapters=*/true);
+    spec.mutable_finetuning()->set_recompose(true);
+    change(&spec);
+    return std::string(ResolveRunSpec(spec).status().message());
+  };
+  const auto nothing = [](v1::RunSpec*) {};
+  EXPECT_THAT(refused(base().root(), nothing), HasSubstr("finetuning.recompose"));
+  EXPECT_THAT(refused(Converted(v1::ExpertSplit::COPIES, 2), nothing),
+              testing::AllOf(HasSubstr("finetuning.recompose"), HasSubstr("not slices of 32 units"),
+                             HasSubstr("--no-recompose")));
+  const fs::path start = Converted(v1::ExpertSplit::KEYS, 2);
+  EXPECT_EQ(refused(start, nothing), "");
+  EXPECT_THAT(
+      refused(start,
+              [](v1::RunSpec* spec) {
+                spec->mutable_model()->mutable_routing()->mutable_token()->set_combine_weights(
+                    v1::TokenRouting::EQUAL);
+              }),
+      testing::AllOf(HasSubstr("EQUAL, expected ONES")));
+}
+
+}  // namespace expert_finetuning_test
+}  // namespace braid

@@ -1,0 +1,412 @@
+// Models whose layers mix: what stays the same, what depends on what, decoding, and settings.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "model/config/finetuning_config.h"
+#include "model/config/layer_mixing_config.h"
+#include "model/config/model_config.h"
+#include "model/config/model_flops.h"
+#include "model/config/parameter_layout.h"
+#include "model/language_model.h"
+#include "tests/base/status_matchers.h"
+#include "tests/model/random_model.h"
+
+namespace braid {
+namespace mixed_model_test {
+
+constexpr int64_t kLength = 24, kVocab = 50, kPrompt = 9;
+
+v1::ModelConfig Asked(v1::Router router, const std::string& mixing) {
+  v1::ModelConfig config = SmallModelConfig(router == v1::DENSE ? 1 : 3, router);
+  config.set_num_layers(3);
+  if (!mixing.empty()) {
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(mixing == "default" ? "" : mixing,
+                                                              config.mutable_layer_mixing()));
+  }
+  return config;
+}
+
+v1::ModelConfig Mixed(v1::Router router, const std::string& mixing) {
+  return ResolveModelConfig(Asked(router, mixing)).value();
+}
+
+// Returns a model whose gates prefer different layers for different tokens.
+std::unique_ptr<LanguageModel> Model(const v1::ModelConfig& config) {
+  auto model = SharpModel(config, 3);
+  std::mt19937 random(8);
+  for (Parameter& p : model->parameters()) {
+    if (p.name.find("layer_mixing.gate.weight") == std::string::npos) continue;
+    for (float& value : p.value) value = 8 * (std::ldexp(random(), -32) - 0.5);
+  }
+  return model;
+}
+
+std::map<std::string, Parameter> ByName(LanguageModel& model) {
+  std::map<std::string, Parameter> parameters;
+  for (const Parameter& p : model.parameters()) parameters[p.name] = p;
+  return parameters;
+}
+
+// Returns the targets of one sequence whose first `prompt` tokens are given.
+std::vector<int32_t> TargetsAfter(const std::vector<int32_t>& tokens, int64_t prompt) {
+  std::vector<int32_t> targets(tokens.size(), -1);
+  for (size_t p = prompt - 1; p + 1 < tokens.size(); ++p) targets[p] = tokens[p + 1];
+  return targets;
+}
+
+double NatsOf(const std::vector<float>& logits, int32_t token) {
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - logits[token]);
+  return std::log(sum);
+}
+
+class MixedModelTest : public testing::Test {
+ protected:
+  std::vector<int32_t> Tokens(size_t count = kLength) {
+    return RandomTokens(count, kVocab, &random_);
+  }
+  // Returns the losses of tokens after a prompt.
+  std::vector<float> Losses(LanguageModel& model, const std::vector<int32_t>& tokens,
+                            int64_t prompt = kPrompt) {
+    return model.Evaluate(tokens, TargetsAfter(tokens, prompt), 1, MergeMode::kSegment, false)
+        .value()
+        .token_loss;
+  }
+  std::mt19937 random_{77};
+};
+
+TEST_F(MixedModelTest, OwnLayersAndAlphaOfOneChangeNoBit) {
+  const std::vector<int32_t> inputs = Tokens(2 * kLength), targets = Tokens(2 * kLength);
+  for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE, v1::CAUSAL_SEGMENT}) {
+    const auto plain = Model(Mixed(router, ""));
+    const auto from = ByName(*plain);
+    const std::vector<float> expected = plain->Logits(inputs, 2).value();
+    ASSERT_OK(plain->ForwardBackward(inputs, targets, 2, 1, false).status());
+    for (const char* mixing :
+         {"gate: OWN_LAYER", "alpha: 1", "gate: FIXED fixed: [0, 1, 2] learn_alpha: true"}) {
+      const auto mixed = Model(Mixed(router, mixing));
+      for (const auto& [name, p] : ByName(*mixed)) {
+        if (from.contains(name)) std::ranges::copy(from.at(name).value, p.value.begin());
+      }
+      EXPECT_EQ(mixed->Logits(inputs, 2).value(), expected) << mixing;
+      ASSERT_OK(mixed->ForwardBackward(inputs, targets, 2, 1, false).status());
+      for (const auto& [name, p] : ByName(*mixed)) {
+        if (!from.contains(name)) continue;
+        EXPECT_TRUE(std::ranges::equal(p.gradient, from.at(name).gradient)) << mixing << name;
+      }
+      EXPECT_EQ(mixed->NewDecoder(MergeMode::kSegment)->Prefill(Tokens(7)).value().size(), kVocab);
+    }
+  }
+}
+
+// With alpha 0 and fixed other layers the model is one whose layers have changed places.
+TEST_F(MixedModelTest, FixedLayersAloneAreThoseLayersForEveryRouter) {
+  const std::vector<int32_t> inputs = Tokens(2 * kLength);
+  for (const v1::Router router :
+       {v1::DENSE, v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
+        v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE}) {
+    const auto plain = Model(Mixed(router, ""));
+    const auto mixed = Model(Mixed(router, "alpha: 0 gate: FIXED fixed: [2, 0, 1]"));
+    const auto to = ByName(*mixed);
+    for (const auto& [name, p] : ByName(*plain)) {
+      std::string place = name;
+      for (const char* pair : {"20", "01", "12"}) {
+        // Layer pair[0] of the mixed model works in the place of layer pair[1] of the plain one.
+        const std::string prefix = LayerPrefix(pair[1] - '0');
+        if (name.starts_with(prefix)) {
+          place = LayerPrefix(pair[0] - '0') + name.substr(prefix.size());
+          break;
+        }
+      }
+      std::ranges::copy(p.value, to.at(place).value.begin());
+    }
+    // The list: place 0 takes layer 2, place 1 layer 0, place 2 layer 1.
+    EXPECT_LT(MaxDifference(mixed->Logits(inputs, 2).value(), plain->Logits(inputs, 2).value()),
+              1e-4)
+        << v1::Router_Name(router);
+  }
+}
+
+TEST_F(MixedModelTest, AnswersChangeNoBitBeforeThem) {
+  for (const char* mixing : {"alpha: 0.5", "alpha: 0.5 weight: PROBABILITY num_chosen: 2",
+                             "alpha: 0.5 decision: TOKEN", "alpha: 0.5 gate: FROZEN"}) {
+    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const std::vector<int32_t> tokens = Tokens();
+    const std::vector<float> losses = Losses(*model, tokens);
+    for (size_t changed = kPrompt; changed < tokens.size(); ++changed) {
+      std::vector<int32_t> others = tokens;
+      others[changed] = (others[changed] + 1) % kVocab;
+      const std::vector<float> now = Losses(*model, others);
+      for (size_t p = 0; p + 1 < changed; ++p) EXPECT_EQ(now[p], losses[p]) << mixing << changed;
+    }
+  }
+}
+
+TEST_F(MixedModelTest, PackedExamplesAreDecidedOneByOne) {
+  const auto model = Model(Mixed(v1::DENSE, "alpha: 0.2 weight: PROBABILITY"));
+  const std::vector<int32_t> first = Tokens(10), second = Tokens(kLength - 10);
+  std::vector<int32_t> packed = first, visible(10, 0);
+  packed.insert(packed.end(), second.begin(), second.end());
+  visible.resize(kLength, 10);
+  std::vector<int32_t> targets = TargetsAfter(first, 3);
+  const std::vector<int32_t> rest = TargetsAfter(second, 4);
+  targets.insert(targets.end(), rest.begin(), rest.end());
+  const std::vector<float> together =
+      model->Evaluate(packed, targets, 1, MergeMode::kSegment, false, visible).value().token_loss;
+  std::vector<float> alone = Losses(*model, first, 3);
+  const std::vector<float> other = Losses(*model, second, 4);
+  alone.insert(alone.end(), other.begin(), other.end());
+  EXPECT_LT(MaxDifference(together, alone), 1e-5);
+}
+
+TEST_F(MixedModelTest, OnlyBatchDecisionsDependOnBatchMates) {
+  const std::vector<int32_t> own = Tokens(), targets = TargetsAfter(own, kPrompt);
+  for (const auto& [mixing, depends] :
+       std::map<std::string, bool>{{"alpha: 0.2", false},
+                                   {"alpha: 0.2 decision: TOKEN", false},
+                                   {"alpha: 0.2 decision: BATCH_MODE", true},
+                                   {"alpha: 0.2 decision: BATCH_MEAN", true}}) {
+    const auto model = Model(Mixed(v1::DENSE, mixing));
+    double least = 1e9, most = 0;
+    for (int trial = 0; trial < 12; ++trial) {
+      // The mates have no targets, so the loss is that of the sequence.
+      std::vector<int32_t> inputs = own, asked = targets;
+      for (const int32_t token : Tokens(3 * kLength)) inputs.push_back(token % (trial + 1));
+      asked.resize(inputs.size(), -1);
+      const double loss = model->ForwardBackward(inputs, asked, 4, 1, false).value().loss_sum;
+      least = std::min(least, loss), most = std::max(most, loss);
+    }
+    EXPECT_EQ(most - least > 1e-3, depends) << mixing << " " << most - least;
+  }
+}
+
+TEST_F(MixedModelTest, RandomLayersDependOnSeedStepAndInstanceOnly) {
+  const auto model = Model(Mixed(v1::DENSE, "alpha: 0 gate: RANDOM"));
+  const std::vector<int32_t> tokens = Tokens(), targets = TargetsAfter(tokens, kPrompt);
+  const auto loss = [&](uint64_t seed, int64_t step, int64_t instance) {
+    const std::vector<int64_t> instances = {instance};
+    return model
+        ->ForwardBackward(tokens, targets, 1, 1, false, nullptr,
+                          {.seed = seed, .step = step, .instances = instances, .first_visible = {}})
+        .value()
+        .loss_sum;
+  };
+  EXPECT_EQ(loss(1, 2, 3), loss(1, 2, 3));
+  int differ = 0;
+  for (int i = 0; i < 8; ++i) {
+    differ += (loss(1, 2, 3) != loss(1, 2, 4 + i)) + (loss(1, 2, 3) != loss(1, 3 + i, 3)) +
+              (loss(1, 2, 3) != loss(2 + i, 2, 3));
+  }
+  EXPECT_GT(differ, 12);
+}
+
+constexpr const char* kDecoded[] = {"alpha: 0.3",
+                                    "alpha: 0.3 weight: PROBABILITY num_chosen: 2",
+                                    "alpha: 0.3 decision: TOKEN",
+                                    "alpha: 0.3 decision: TOKEN num_chosen: 2 layers: [0, 2]",
+                                    "alpha: 0.3 gate: RANDOM",
+                                    "alpha: 0.3 gate: FIXED fixed: [1, 1, 0]"};
+
+TEST_F(MixedModelTest, DecodingEqualsTheFullPass) {
+  for (const v1::Router router :
+       {v1::DENSE, v1::TOKEN_CHOICE, v1::CAUSAL_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
+    for (const std::string mixing : kDecoded) {
+      const bool by_token = mixing.find("TOKEN") != std::string::npos;
+      if (by_token && RoutesOnOtherTokens(Mixed(router, "").routing())) continue;
+      const auto model = Model(Mixed(router, mixing));
+      const std::vector<int32_t> tokens = Tokens();
+      const std::vector<float> losses = Losses(*model, tokens);
+      const auto decoder = model->NewDecoder(MergeMode::kSegment);
+      std::vector<float> logits = decoder->Prefill(std::span(tokens).first(kPrompt)).value();
+      for (size_t p = kPrompt; p < tokens.size(); ++p) {
+        EXPECT_NEAR(NatsOf(logits, tokens[p]), losses[p - 1], 1e-4)
+            << v1::Router_Name(router) << " " << mixing << " at " << p;
+        logits = decoder->Step(tokens[p]).value();
+      }
+    }
+  }
+}
+
+TEST_F(MixedModelTest, SteppingTogetherAndContinuationsEqualSteppingAlone) {
+  for (const char* mixing : kDecoded) {
+    const auto model = Model(Mixed(v1::DENSE, mixing));
+    std::vector<std::vector<int32_t>> sequences;
+    std::vector<std::unique_ptr<Decoder>> decoders;
+    std::vector<Decoder*> pointers;
+    for (int i = 0; i < 4; ++i) {
+      sequences.push_back(Tokens());
+      decoders.push_back(model->NewDecoder(MergeMode::kSegment));
+      pointers.push_back(decoders.back().get());
+      ASSERT_OK(decoders[i]->Prefill(std::span(sequences[i]).first(kPrompt - i)).status());
+      const std::vector<float> losses = Losses(*model, sequences[i], kPrompt - i);
+      const std::vector<std::vector<int32_t>> continuations = {
+          {sequences[i].begin() + kPrompt - i, sequences[i].end()}, {3}, Tokens(4)};
+      const auto scores = decoders[i]->ScoreContinuations(continuations).value();
+      for (size_t t = 0; t < scores[0].size(); ++t) {
+        EXPECT_NEAR(-scores[0][t], losses[kPrompt - i - 1 + t], 1e-4) << mixing << t;
+      }
+    }
+    for (int step = 0; step < 6; ++step) {
+      std::vector<int32_t> next;
+      for (int i = 0; i < 4; ++i) next.push_back(sequences[i][kPrompt - i + step]);
+      const auto logits = model->StepTogether(pointers, next).value();
+      for (int i = 0; i < 4; ++i) {
+        const size_t place = kPrompt - i + step;
+        EXPECT_NEAR(NatsOf(logits[i], sequences[i][place + 1]),
+                    Losses(*model, sequences[i], kPrompt - i)[place], 1e-4)
+            << mixing;
+      }
+    }
+  }
+}
+
+TEST_F(MixedModelTest, PrefixesAreReusedUnlessThePromptDecides) {
+  for (const auto& [mixing, reused] : std::map<std::string, int64_t>{
+           {"alpha: 0.3", 0}, {"alpha: 0.3 decision: TOKEN", 5}, {"alpha: 1", 5}}) {
+    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto decoder = model->NewDecoder(MergeMode::kSegment);
+    std::vector<int32_t> prompt = Tokens(8);
+    ASSERT_OK(decoder->Prefill(prompt).status());
+    for (const int32_t token : Tokens(6)) ASSERT_OK(decoder->Step(token).status());
+    for (size_t p = 5; p < prompt.size(); ++p) prompt[p] = (prompt[p] + 7) % kVocab;
+    std::vector<float> again = decoder->Prefill(prompt).value();
+    EXPECT_EQ(decoder->reused_tokens(), reused) << mixing;
+    const auto fresh = model->NewDecoder(MergeMode::kSegment);
+    std::vector<float> expected = fresh->Prefill(prompt).value();
+    EXPECT_LT(MaxDifference(again, expected), 1e-4) << mixing;
+    for (const int32_t token : Tokens(6)) {
+      again = decoder->Step(token).value(), expected = fresh->Step(token).value();
+      EXPECT_LT(MaxDifference(again, expected), 1e-4) << mixing;
+    }
+  }
+}
+
+TEST_F(MixedModelTest, DocumentsAreDecidedOneByOneInDecodingToo) {
+  v1::ModelConfig config = Asked(v1::DENSE, "alpha: 0.2 weight: PROBABILITY");
+  config.set_attention_mask(v1::DOCUMENT);
+  config.set_document_end(0);
+  const auto model = Model(ResolveModelConfig(config).value());
+  std::vector<int32_t> tokens = Tokens();
+  for (int32_t& token : tokens) token = std::max(token, 1);
+  tokens[3] = tokens[12] = tokens[17] = 0;
+  const std::vector<float> losses = Losses(*model, tokens);
+  const auto decoder = model->NewDecoder(MergeMode::kSegment);
+  std::vector<float> logits = decoder->Prefill(std::span(tokens).first(kPrompt)).value();
+  const auto scores = decoder->ScoreContinuations(
+      std::vector<std::vector<int32_t>>{{tokens.begin() + kPrompt, tokens.end()}});
+  for (size_t p = kPrompt; p < tokens.size(); ++p) {
+    EXPECT_NEAR(NatsOf(logits, tokens[p]), losses[p - 1], 1e-4) << p;
+    EXPECT_NEAR(-scores.value()[0][p - kPrompt], losses[p - 1], 1e-4) << p;
+    logits = decoder->Step(tokens[p]).value();
+  }
+}
+
+TEST_F(MixedModelTest, BatchDecisionsAreRefusedOutsideOfTraining) {
+  for (const char* mixing : {"decision: BATCH_MODE", "decision: BATCH_MEAN gate: RANDOM"}) {
+    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const std::vector<int32_t> tokens = Tokens();
+    constexpr char kRefused[] = "model.layer_mixing.decision: got BATCH_";
+    EXPECT_FAILS(model->Logits(tokens, 1), absl::StatusCode::kInvalidArgument, kRefused);
+    EXPECT_FAILS(model->Evaluate(tokens, tokens, 1, MergeMode::kSegment, false),
+                 absl::StatusCode::kInvalidArgument, kRefused);
+    EXPECT_FAILS(model->NewDecoder(MergeMode::kSegment)->Prefill(tokens),
+                 absl::StatusCode::kInvalidArgument, kRefused);
+    EXPECT_OK(model->ForwardBackward(tokens, tokens, 1, 1, false).status());
+  }
+}
+
+TEST(LayerMixingConfigTest, CountsTheParametersOfThePaper) {
+  const auto added = [](const std::string& mixing) {
+    return DescribeModel(Mixed(v1::DENSE, mixing)).num_parameters() -
+           DescribeModel(Mixed(v1::DENSE, "")).num_parameters();
+  };
+  EXPECT_EQ(added("default"), 3 * 16 + 3);
+  EXPECT_EQ(added("own_gates: true learn_alpha: true"), 3 * (3 * 16 + 3) + 1);
+  EXPECT_EQ(added("layers: [0, -1] score: COSINE projection_width: 5"), 2 * 5 + 5 * 16 + 1);
+  EXPECT_EQ(added("gate: RANDOM"), 0);
+}
+
+TEST(LayerMixingConfigTest, FlopsCountTheSecondPasses) {
+  const auto forward = [](const std::string& mixing) {
+    return FlopsPerToken(Mixed(v1::DENSE, mixing)).forward;
+  };
+  const double head = 2.0 * 16 * 50, layer = (forward("") - head) / 3, gate = 2.0 * 3 * 3 * 16;
+  EXPECT_DOUBLE_EQ(forward("gate: OWN_LAYER"), forward(""));
+  EXPECT_DOUBLE_EQ(forward("alpha: 1"), forward(""));
+  EXPECT_DOUBLE_EQ(forward("gate: FIXED fixed: [0, 0, 1]"), forward("") + 2 * layer);
+  EXPECT_DOUBLE_EQ(forward("default"), forward("") + 3 * layer + gate);
+  EXPECT_DOUBLE_EQ(forward("decision: TOKEN"), forward("") + 6 * layer + gate);
+  EXPECT_DOUBLE_EQ(forward("num_chosen: 3"), forward("") + 6 * layer + gate);
+}
+
+TEST(LayerMixingConfigTest, ResolvesToItself) {
+  for (const char* mixing : {"default", "gate: FIXED fixed: [2, -3, 1] layers: [2, 0, 1]",
+                             "layers: [-1, 0] score: COSINE"}) {
+    const v1::ModelConfig once = Mixed(v1::DENSE, mixing);
+    EXPECT_EQ(ResolveModelConfig(once).value().SerializeAsString(), once.SerializeAsString());
+  }
+  const v1::ModelConfig sorted = Mixed(v1::DENSE, "gate: FIXED fixed: [2, -3] layers: [-1, 1]");
+  EXPECT_THAT(sorted.layer_mixing().layers(), testing::ElementsAre(1, 2));
+  EXPECT_THAT(sorted.layer_mixing().fixed(), testing::ElementsAre(0, 2));
+}
+
+TEST(LayerMixingConfigTest, RefusesByFieldWhatDoesNotFit) {
+  const std::map<std::string, std::string> refused = {
+      {"num_chosen: 4", "num_chosen: got 4, expected 1 to 3"},
+      {"num_chosen: 0", "num_chosen: got 0"},
+      {"layers: 1", "layers: got 1 layer, expected at least 2"},
+      {"layers: [0, 3]", "layers: got 3, expected -3 to 2"},
+      {"layers: [2, -1]", "layers: got layer 2 twice"},
+      {"gate: FIXED fixed: [0, 1]", "fixed: got 2 layers, expected 3"},
+      {"gate: FIXED fixed: [0, 1, 7]", "fixed: got 7"},
+      {"fixed: [0, 1, 2]", "fixed: got 3 layers, but the gate is LEARNED"},
+      {"gate: FIXED fixed: [0, 1, 2] num_chosen: 2", "num_chosen: got 2, expected 1"},
+      {"alpha: 1.5", "alpha: got 1.5, expected 0 to 1"},
+      {"alpha: nan", "alpha: got nan"},
+      {"gate: RANDOM weight: PROBABILITY", "weight: got PROBABILITY, but the gate RANDOM"},
+      {"gate: RANDOM score: COSINE", "score: got COSINE, but the gate RANDOM"},
+      {"gate: RANDOM own_gates: true", "own_gates: got true"},
+      {"gate: FROZEN balance_loss: 0.1", "balance_loss: got 0.1"},
+      {"balance_loss: -1", "balance_loss: got -1"},
+      {"gate: OWN_LAYER learn_alpha: true", "learn_alpha: got true"},
+      {"projection_width: 3", "projection_width: got 3, but the score is LINEAR"},
+      {"score: COSINE projection_width: 0", "projection_width: got 0"},
+  };
+  for (const auto& [mixing, message] : refused) {
+    EXPECT_FAILS(ResolveModelConfig(Asked(v1::DENSE, mixing)), absl::StatusCode::kInvalidArgument,
+                 "model.layer_mixing." + message)
+        << mixing;
+  }
+  EXPECT_FAILS(ResolveModelConfig(Asked(v1::CAUSAL_SEGMENT, "decision: TOKEN")),
+               absl::StatusCode::kInvalidArgument,
+               "decision: got TOKEN, but the router CAUSAL_SEGMENT");
+}
+
+// A run that trains adapters keeps the gate among the parameters that it stores.
+TEST(LayerMixingConfigTest, GatesArePartOfEveryFinetuning) {
+  for (const std::string gate : {"LEARNED", "FROZEN"}) {
+    const v1::ModelConfig config = Mixed(v1::DENSE, "learn_alpha: true gate: " + gate);
+    v1::Finetuning finetuning;
+    finetuning.mutable_lora()->set_rank(2);
+    finetuning = ResolveFinetuning(finetuning, config).value();
+    const auto model = LanguageModel::Create(config, 1, finetuning).value();
+    for (const Parameter& p : model->parameters()) {
+      const bool mixing = p.name.find("layer_mixing") != std::string::npos;
+      if (!mixing) continue;
+      EXPECT_FALSE(p.gradient.empty()) << p.name;
+      EXPECT_EQ(p.trained, gate == "LEARNED" || p.name.ends_with("alpha")) << p.name;
+    }
+  }
+}
+
+}  // namespace mixed_model_test
+}  // namespace braid

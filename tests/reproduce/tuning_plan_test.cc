@@ -1,0 +1,154 @@
+#include "reproduce/tuning_plan.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "reproduce/emoe/emoe_experiment.h"
+#include "reproduce/molex/molex_experiment.h"
+
+namespace braid {
+namespace tuning_plan_test {
+
+using google::protobuf::util::MessageDifferencer;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const DatasetDirs kData = {{"random", "/data/r"}};
+const Experiment* const kExperiments[] = {&EmoeExperiment(), &MolexExperiment()};
+
+const PlannedRun& RunOf(const ReproductionPlan& plan, const std::string& name) {
+  return *std::ranges::find(plan.runs, name, &PlannedRun::name);
+}
+
+TEST(TuningPlanTest, FitsIntoItsTimeOnTwoCores) {
+  for (const Experiment* experiment : kExperiments) {
+    EXPECT_LE(EstimateTime(QuickPlan(*experiment), 2, 24'000'000).total(), 720) << experiment->name;
+    EXPECT_LE(EstimateTime(FullPlan(*experiment), 2, 72'000'000).total(), 10800)
+        << experiment->name;
+  }
+}
+
+TEST(TuningPlanTest, EveryArmIsTunedOnEveryTaskAfterItsBase) {
+  for (const Experiment* experiment : kExperiments) {
+    const ReproductionPlan plan = FullPlan(*experiment);
+    EXPECT_EQ(plan.runs.size(), 3 * (1 + 2 * (experiment->arms.size() - 1)));
+    std::set<std::string> names;
+    for (size_t i = 0; i < plan.runs.size(); ++i) {
+      names.insert(plan.runs[i].name());
+      if (!plan.runs[i].arm.tuning.has_value()) continue;
+      const size_t base = BaseRunOf(plan, plan.runs[i]);
+      EXPECT_LT(base, i);
+      EXPECT_EQ(plan.runs[base].seed, plan.runs[i].seed);
+      EXPECT_TRUE(plan.runs[base].task.empty());
+    }
+    EXPECT_EQ(names.size(), plan.runs.size());
+    EXPECT_TRUE(names.contains("plain-sst2-seed-2"));
+  }
+}
+
+// The same corpus and the same requests, so that the second paper finds the base models and the
+// plain runs of the first.
+TEST(TuningPlanTest, PapersShareTheirBaseModels) {
+  const ReproductionPlan emoe = QuickPlan(EmoeExperiment()), molex = QuickPlan(MolexExperiment());
+  const CorpusSource source{.paths = {"/text"}, .num_bytes = 24'000'000};
+  EXPECT_TRUE(
+      MessageDifferencer::Equals(PlannedCorpus(emoe, source, EmoeExperiment().datasets.front()),
+                                 PlannedCorpus(molex, source, MolexExperiment().datasets.front())));
+  EXPECT_EQ(HeldoutFraction(emoe, source.num_bytes), HeldoutFraction(molex, source.num_bytes));
+  EXPECT_EQ(RunRequestId(emoe, emoe.runs.front(), kData),
+            RunRequestId(molex, molex.runs.front(), kData));
+  const auto plain = [](const ReproductionPlan& plan) {
+    return TunedRunSpec(plan, RunOf(plan, "plain-mawps-seed-0"), "run-000001", "/data/mawps");
+  };
+  EXPECT_TRUE(MessageDifferencer::Equals(plain(emoe), plain(molex)));
+}
+
+TEST(TuningPlanTest, RunsOfATaskDifferOnlyInTheMethod) {
+  for (const Experiment* experiment : kExperiments) {
+    const ReproductionPlan plan = QuickPlan(*experiment);
+    const auto common = [&](const PlannedRun& run) {
+      v1::RunSpec spec = TunedRunSpec(plan, run, "run-000001", "/data/sst2");
+      EXPECT_EQ(spec.init_from(), "run-000001");
+      EXPECT_EQ(spec.dataset_dir(), "/data/sst2");
+      EXPECT_EQ(spec.length().epochs(), plan.epochs * run.arm.tuning->epochs);
+      spec.clear_name();
+      spec.clear_model();
+      spec.clear_finetuning();
+      spec.clear_length();
+      if (run.arm.name.starts_with("full-")) spec.mutable_optimizer()->set_learning_rate(2e-3);
+      return spec;
+    };
+    const v1::RunSpec first = common(RunOf(plan, "plain-sst2-seed-0"));
+    for (const PlannedRun& run : plan.runs) {
+      if (run.task != "sst2") continue;
+      EXPECT_TRUE(MessageDifferencer::Equals(common(run), first)) << run.name();
+    }
+  }
+}
+
+TEST(TuningPlanTest, ArmsBringTheirBase) {
+  const std::vector<std::string> names = {"emoe"};
+  const auto plan = WithArms(QuickPlan(EmoeExperiment()), names);
+  ASSERT_TRUE(plan.ok());
+  std::vector<std::string> runs;
+  for (const PlannedRun& run : plan->runs) runs.push_back(run.name());
+  EXPECT_THAT(runs, ElementsAre("base-random-seed-0", "emoe-sst2-seed-0", "emoe-mawps-seed-0"));
+  const std::vector<std::string> unknown = {"em"};
+  EXPECT_FALSE(WithArms(QuickPlan(EmoeExperiment()), unknown).ok());
+}
+
+TEST(TuningPlanTest, ScoresOwnAndFurtherTasksWithAndWithoutConversion) {
+  const ReproductionPlan plan = QuickPlan(EmoeExperiment());
+  const auto scores = [&](const std::string& name) {
+    return PlannedTaskScores(plan, RunOf(plan, name), "run-000007", "/tasks");
+  };
+  const std::vector<PlannedTaskScore> emoe = scores("emoe-sst2-seed-0");
+  ASSERT_EQ(emoe.size(), 2);
+  const v1::EvaluateTasksRequest& request = emoe[0].request;
+  std::vector<std::string> tasks;
+  for (const v1::TaskSpec& task : request.tasks()) tasks.push_back(task.name());
+  EXPECT_THAT(tasks, ElementsAre("sst2", "amazon", "yelp"));
+  EXPECT_TRUE(request.want_examples());
+  EXPECT_TRUE(request.has_num_shots());
+  EXPECT_EQ(request.num_shots(), 0);
+  EXPECT_EQ(request.max_examples(), plan.max_examples);
+  EXPECT_TRUE(request.active_experts().empty());
+  EXPECT_EQ(emoe[1].scoring, "recomposed");
+  EXPECT_THAT(emoe[1].request.active_experts(), ElementsAre(16));
+  EXPECT_EQ(scores("emoe-mawps-seed-0")[0].request.tasks_size(), 1);
+  const std::vector<PlannedTaskScore> plain = scores("plain-sst2-seed-0");
+  ASSERT_EQ(plain.size(), 2);
+  EXPECT_FALSE(plain[0].conversion.has_value());
+  ASSERT_TRUE(plain[1].conversion.has_value());
+  EXPECT_EQ(plain[1].conversion->model(), "run-000007");
+  // The experts are those of the routed arm.
+  EXPECT_TRUE(MessageDifferencer::Equals(
+      plain[1].conversion->split(),
+      PlannedSplit(*RunOf(plan, "emoe-sst2-seed-0").arm.tuning->split, 0, "x").split()));
+}
+
+TEST(TuningPlanTest, StepsReplaceEpochs) {
+  ReproductionPlan plan = QuickPlan(MolexExperiment());
+  plan.tuning_steps = 10;
+  const auto spec = [&](const std::string& name) {
+    return TunedRunSpec(plan, RunOf(plan, name), "run-000001", "/data");
+  };
+  EXPECT_EQ(spec("plain-sst2-seed-0").num_steps(), 10);
+  EXPECT_EQ(spec("more-steps-sst2-seed-0").num_steps(), 19);
+  EXPECT_FALSE(spec("plain-sst2-seed-0").has_length());
+}
+
+TEST(TuningPlanTest, IsPrinted) {
+  std::ostringstream out;
+  PrintPlan(QuickPlan(EmoeExperiment()), 2, 24'000'000, out);
+  EXPECT_THAT(out.str(), HasSubstr("1 of the runs train models for fine-tuning"));
+  EXPECT_THAT(out.str(), testing::Not(HasSubstr("second-layer")));
+}
+
+}  // namespace tuning_plan_test
+}  // namespace braid

@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<Subject>> SubjectsOfRun(PipelineClient& client, const
     infos.back().num_instances = subject.order.num_instances;
     TakeFromRun(run, &subject.order);
   }
-  if (subjects.size() == 1) return subjects;
+  if (subjects.size() == 1 && !run.spec().batch().has_warmup()) return subjects;
   const auto mixture = std::make_shared<MixtureSchedule>(ScheduleOfMixture(run.spec(), infos));
   for (size_t d = 0; d < subjects.size(); ++d) {
     subjects[d].order.mixture = mixture;

@@ -32,6 +32,14 @@ void TrainingOptions::AddTo(CLI::App* command) {
       ->check(OneOf({"cosine", "wsd", "linear", "constant", "inverse-square-root"}))
       ->group(kCourse);
   add_length("--decay", &decay, "optimizer.decay");
+  fields.Add(command, "--optimizer", "optimizer.algorithm")
+      ->transform(CLI::Validator(
+          [](std::string& name) {
+            name = EnumName(name);
+            return std::string();
+          },
+          ""))
+      ->group(kCourse);
   command->add_option("--branch", branch, help("branch_from"))
       ->type_name("RUN@STEP")
       ->group(kCourse);

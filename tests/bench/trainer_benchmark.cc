@@ -98,7 +98,7 @@ class ProductPeak {
 // A model that trains on random tokens.
 class Trainee {
  public:
-  Trainee(const Settings& s, int num_experts) : settings_(s) {
+  Trainee(const Settings& s, int num_experts, bool muon = false) : settings_(s) {
     state_.model = OrExit(LanguageModel::Create(ConfigOf(s, num_experts), /*seed=*/1));
     state_.moments = {0, state_.model->values().size()};
     state_.m.assign(state_.moments.size(), 0.0f);
@@ -107,6 +107,8 @@ class Trainee {
     optimizer_.set_beta2(0.95);
     optimizer_.set_epsilon(1e-8);
     optimizer_.set_clip_norm(1);
+    if (muon) optimizer_.set_algorithm(v1::MUON);
+    optimizer_.set_muon_momentum(0.95);
     std::mt19937 random(2);
     for (int64_t i = 0; i <= s.sequence_length; ++i) {
       tokens_.push_back(static_cast<int32_t>(random() % s.vocab_size));
@@ -231,8 +233,8 @@ void MeasureFfn(const Settings& s, nlohmann::json* report) {
 
 void MeasureSteps(const Settings& s, nlohmann::json* report) {
   ProductPeak peak;
-  Trainee dense(s, 1), moe8(s, 8), moe32(s, 32);
-  const std::vector<Trainee*> all = {&dense, &moe8, &moe32};
+  Trainee dense(s, 1), moe8(s, 8), moe32(s, 32), muon(s, 1, /*muon=*/true);
+  const std::vector<Trainee*> all = {&dense, &moe8, &moe32, &muon};
   for (int step = 0; step < s.steps; ++step) {
     for (Trainee* t : all) t->ZeroGradients();
     for (int i = 0; i < s.micro_batches; ++i) {
@@ -252,10 +254,13 @@ void MeasureSteps(const Settings& s, nlohmann::json* report) {
   (*report)["dense_step_over_peak"] = gflops / peak.gflops();
   (*report)["dense_step_seconds"] = dense.step_seconds();
   (*report)["dense_tokens_per_second"] = tokens / dense.step_seconds();
+  (*report)["muon_over_adamw_step"] = muon.step_seconds() / dense.step_seconds();
   (*report)["moe8_over_dense_step"] = moe8.step_seconds() / dense.step_seconds();
   (*report)["moe32_over_dense_step"] = moe32.step_seconds() / dense.step_seconds();
-  (*report)["time_split_seconds"] = {
-      {"dense", dense.TimeSplit()}, {"moe8", moe8.TimeSplit()}, {"moe32", moe32.TimeSplit()}};
+  (*report)["time_split_seconds"] = {{"dense", dense.TimeSplit()},
+                                     {"moe8", moe8.TimeSplit()},
+                                     {"moe32", moe32.TimeSplit()},
+                                     {"muon", muon.TimeSplit()}};
 }
 
 // Measures the tokens per second of cached generation after a prompt of one segment.

@@ -1,10 +1,10 @@
 // Marks directories of a home as in use, so that a deletion never removes what a job, a launch, an
 // evaluation or a served model reads.
 //
-// HOME/uses.lock has one byte for each directory HOME/store/X and HOME/runs/X, found by a hash of
-// its name. A user holds a shared lock on that byte, a deletion an exclusive one. The locks (open
-// file description locks of Linux) act between threads and between processes and end with their
-// process, so nothing is left by one that was killed.
+// HOME/uses.lock has one byte for each directory HOME/store/X, HOME/runs/X and HOME/supervised/X,
+// found by a hash of its name. A user holds a shared lock on that byte, a deletion an exclusive
+// one. The locks (open file description locks of Linux) act between threads and between processes
+// and end with their process, so nothing is left by one that was killed.
 #ifndef BRAID_BASE_DIRECTORY_USE_H_
 #define BRAID_BASE_DIRECTORY_USE_H_
 
@@ -16,8 +16,8 @@
 
 namespace braid {
 
-// Returns "store/X" or "runs/X" for a path within that directory of `home`, after links are
-// resolved, and "" for any other path.
+// Returns "store/X", "runs/X" or "supervised/X" for a path within that directory of `home`, after
+// links are resolved, and "" for any other path.
 std::string DirectoryInHome(const std::filesystem::path& home, const std::filesystem::path& path);
 
 // A lock on the directory of a home that contains a path; released when it is destroyed.

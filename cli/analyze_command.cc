@@ -1,4 +1,4 @@
-// The command "analyze".
+// The commands "analyze" and "analyze routing".
 #include <unistd.h>
 
 #include <filesystem>
@@ -117,6 +117,7 @@ void AddAnalyzeCommand(CommandLine& program) {
   CLI::App* analyze = program.app.add_subcommand("analyze", "Analyze the experts of a model");
   analyze->require_subcommand(1);
   AddRoutingCommand(*analyze, program);
+  AddAnalyzeExperts(program, analyze);
 }
 
 }  // namespace braid

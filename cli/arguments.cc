@@ -237,6 +237,10 @@ std::string EnumName(const std::string& word) {
   return absl::AsciiStrToUpper(absl::StrReplaceAll(word, {{"-", "_"}}));
 }
 
+std::string FlagWord(const std::string& enum_name) {
+  return absl::AsciiStrToLower(absl::StrReplaceAll(enum_name, {{"_", "-"}}));
+}
+
 void AddStrict(CLI::App* command, bool* strict) {
   const bool by_default = *strict;
   CLI::Option* const refuse = command->add_flag(

@@ -66,6 +66,8 @@ CLI::Validator AbsolutePathValue();
 
 // Returns the name of an enum value in the protos: "skip-batch" is SKIP_BATCH.
 std::string EnumName(const std::string& word);
+// Returns the word of an enum value on the command line: SKIP_BATCH is "skip-batch".
+std::string FlagWord(const std::string& enum_name);
 
 // Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
 // the default. Where it is true, also adds --no-strict. `strict` must outlive the command.

@@ -58,7 +58,7 @@ void AddFinetuneCommand(CommandLine& program);    // finetune
 void AddStatusCommands(CommandLine& program);     // status, resume
 void AddDeleteCommands(CommandLine& program);     // delete, gc
 void AddEvalCommand(CommandLine& program);        // eval
-void AddAnalyzeCommand(CommandLine& program);     // analyze routing
+void AddAnalyzeCommand(CommandLine& program);     // analyze
 void AddGenerateCommand(CommandLine& program);    // generate
 void AddReportCommand(CommandLine& program);      // report
 void AddMetricsCommand(CommandLine& program);     // metrics
@@ -77,6 +77,7 @@ void AddManCommand(CommandLine& program);         // man (hidden)
 // Subcommands that have files of their own.
 void AddEvalTasks(CommandLine& program, CLI::App* eval);
 void AddCorpusDescribe(CommandLine& program, CLI::App* corpus);
+void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze);
 
 }  // namespace braid
 

@@ -21,6 +21,7 @@ struct ConvertOptions {
   std::string model, output, used_by, split = "keys", gate;
   std::vector<int32_t> layers;
   int32_t experts = 0, copies = 0, kept = 0, active_experts = 0;
+  double noise = 0;
   uint64_t seed = 0;
   bool dense = false, force = false, strict = false;
 };
@@ -42,6 +43,11 @@ absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
     request.set_dense(true);
     return request;
   }
+  if (options.noise > 0) {
+    request.mutable_noise()->set_share(options.noise);
+    request.mutable_noise()->set_seed(options.seed);
+    return request;
+  }
   v1::ExpertSplit* split = request.mutable_split();
   v1::ExpertSplit::Method method;
   v1::TokenRouting::Gate gate = v1::TokenRouting::GATE_UNSPECIFIED;
@@ -58,11 +64,13 @@ absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
   return request;
 }
 
-void Print(const v1::ConvertResponse& response) {
+void Print(const v1::ConvertResponse& response, double noise) {
   const v1::RoutingConfig& routing = response.model().routing();
   std::cout << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
             << " parameters, ";
-  if (routing.router() == v1::TOKEN_CHOICE) {
+  if (noise > 0) {
+    std::cout << absl::StrFormat("noise of %g standard deviations on every matrix", noise);
+  } else if (routing.router() == v1::TOKEN_CHOICE) {
     std::cout << routing.num_experts() << " experts, " << routing.token().active_experts()
               << " active";
     if (response.split_seconds() > 0) {
@@ -86,7 +94,7 @@ absl::Status Convert(Session& session, const ConvertOptions& options) {
   if (session.json) {
     std::cout << ToPrettyJson(*response) << std::endl;
   } else {
-    Print(*response);
+    Print(*response, options.noise);
   }
   return absl::OkStatus();
 }
@@ -97,8 +105,8 @@ void AddConvertCommand(CommandLine& program) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = program.app.add_subcommand(
       "convert",
-      "Split or copy the FFNs of a dense model into experts, keep the most used experts, "
-      "or put experts together");
+      "Split or copy the FFNs of a dense model into experts, keep the most used experts, put "
+      "experts together, or add noise");
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
@@ -121,6 +129,14 @@ void AddConvertCommand(CommandLine& program) {
           ->excludes(experts)
           ->excludes(copies);
   used_by->needs(keep);
+  CLI::Option* noise = command
+                           ->add_option("--noise", options->noise,
+                                        "Add uniform noise of this many standard deviations of a "
+                                        "matrix to every matrix, before tuning")
+                           ->check(PositiveUpTo(100))
+                           ->excludes(experts)
+                           ->excludes(copies)
+                           ->excludes(keep);
   CLI::Option* dense =
       command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs");
   command->add_option("--split", options->split, "How units are assigned to experts")
@@ -132,20 +148,23 @@ void AddConvertCommand(CommandLine& program) {
                    "Experts that each token uses (default: half of them; 2 of copies)")
       ->check(PositiveInt32())
       ->excludes(keep)
-      ->excludes(dense);
+      ->excludes(dense)
+      ->excludes(noise);
   command
       ->add_option("--layers", options->layers,
                    "Layers to split, from 0; -1 is the last (default: all)")
       ->delimiter(',')
       ->excludes(keep)
-      ->excludes(dense);
+      ->excludes(dense)
+      ->excludes(noise);
   command
       ->add_option("--gate", options->gate,
                    "How a token chooses its experts (default: key-mean; linear for copies)")
       ->check(OneOf({"key-mean", "linear", "frozen"}))
       ->excludes(keep)
-      ->excludes(dense);
-  command->add_option("--seed", options->seed, "Seed of random splits, clusters and gates")
+      ->excludes(dense)
+      ->excludes(noise);
+  command->add_option("--seed", options->seed, "Seed of random splits, clusters, gates and noise")
       ->capture_default_str()
       ->check(Seed())
       ->excludes(keep)
@@ -154,6 +173,7 @@ void AddConvertCommand(CommandLine& program) {
   AddStrict(command, &options->strict);
   experts->excludes(dense);
   copies->excludes(dense);
+  noise->excludes(dense);
   command->footer(
       "With all experts active a split model computes what the dense model did. --dense gives the\n"
       "dense model back, bit for bit if nothing was trained in between; with --keep, of the "
@@ -164,11 +184,13 @@ void AddConvertCommand(CommandLine& program) {
       "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
       "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
       "  braid convert run-000001 --output half --keep 8 --used-by packed/\n"
+      "  braid convert run-000001 --output noisy --noise 0.15\n"
       "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
       "--dense");
   command->callback([&program, options] {
-    if (options->experts + options->copies + options->kept == 0 && !options->dense) {
-      throw CLI::RequiredError("--experts N, --copy N, --keep K or --dense");
+    if (options->experts + options->copies + options->kept == 0 && !options->dense &&
+        options->noise == 0) {
+      throw CLI::RequiredError("--experts N, --copy N, --keep K, --noise X or --dense");
     }
     program.action = [&program, options] { return Convert(program.session, *options); };
   });

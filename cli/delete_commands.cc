@@ -142,7 +142,7 @@ void AddDeleteCommands(CommandLine& program) {
 
   auto policy = std::make_shared<DeleteOptions>();
   CLI::App* collect = program.app.add_subcommand(
-      "gc", "Delete old jobs and runs that have ended and that nothing uses");
+      "gc", "Delete old jobs, runs and prepared data that have ended and that nothing uses");
   collect->add_option("--keep", policy->keep, "Newest jobs and runs of each user that are kept")
       ->check(PositiveInt32());
   collect->add_option("--older-than", policy->older_than,
@@ -153,7 +153,8 @@ void AddDeleteCommands(CommandLine& program) {
                     "Delete runs that hold results of evaluations, too");
   AddConfirmation(collect, *policy);
   collect->footer(
-      "Jobs and runs are deleted that meet all conditions.\n"
+      "Jobs and runs are deleted that meet all conditions. With --older-than, so are datasets and\n"
+      "models that finetune prepared below supervised/ of --home, by the time of their last use.\n"
       "\n"
       "Examples:\n"
       "  braid gc --keep 10 --older-than 30d --dry-run\n"

@@ -27,7 +27,8 @@ std::string TypeName(const FieldDescriptor& field) {
     std::string names;
     // The first value means "not set".
     for (int i = 1; i < field.enum_type()->value_count(); ++i) {
-      absl::StrAppend(&names, i > 1 ? "|" : "", std::string(field.enum_type()->value(i)->name()));
+      absl::StrAppend(&names, i > 1 ? "|" : "",
+                      FlagWord(std::string(field.enum_type()->value(i)->name())));
     }
     return names;
   }
@@ -42,9 +43,17 @@ std::string TypeName(const FieldDescriptor& field) {
   }
 }
 
+// Returns the value as SetField takes it: that of an enum in any case, such as "key-mean".
+std::string FieldValue(const FieldDescriptor& field, const std::string& word) {
+  if (field.enum_type() == nullptr) return word;
+  const std::string name = EnumName(word);
+  return field.enum_type()->FindValueByName(name) != nullptr ? name : word;
+}
+
 void CheckRange(const FieldDescriptor& field, CLI::Option* option) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
+      if (field.is_repeated()) break;  // such as layers, which may count from the last
       option->check(PositiveInt32());
       break;
     case FieldDescriptor::CPPTYPE_INT64:
@@ -61,15 +70,15 @@ void CheckRange(const FieldDescriptor& field, CLI::Option* option) {
 std::string HelpText(const FieldHelp& help, const std::string& full_path) {
   return absl::StrCat(
       help.summary,
-      help.default_value.empty() ? "" : absl::StrCat(" (default: ", help.default_value, ")"), " [",
-      full_path, "]");
+      help.default_value.empty() ? "" : absl::StrCat(" (default: ", help.default_value, ")"),
+      full_path.empty() ? "" : absl::StrCat(" [", full_path, "]"));
 }
 
 }  // namespace
 
 CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const std::string& path) {
   const FieldHelp help = RequireFieldHelp(message_, path);
-  const std::string text = HelpText(help, prefix_ + path);
+  const std::string text = HelpText(help, prefix_ ? *prefix_ + path : "");
   if (help.field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
     return command->add_flag_function(
         flag,
@@ -80,13 +89,19 @@ CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const s
   if (help.field->is_repeated()) {
     option = command->add_option_function<std::vector<std::string>>(
         flag,
-        [this, path](const std::vector<std::string>& values) {
-          for (const std::string& value : values) values_.emplace_back(path, value);
+        [this, path, field = help.field](const std::vector<std::string>& values) {
+          for (const std::string& value : values) {
+            values_.emplace_back(path, FieldValue(*field, value));
+          }
         },
         text);
   } else {
     option = command->add_option_function<std::string>(
-        flag, [this, path](const std::string& value) { values_.emplace_back(path, value); }, text);
+        flag,
+        [this, path, field = help.field](const std::string& value) {
+          values_.emplace_back(path, FieldValue(*field, value));
+        },
+        text);
   }
   option->type_name(TypeName(*help.field));
   CheckRange(*help.field, option);

@@ -9,6 +9,7 @@
 #define BRAID_CLI_FIELD_FLAGS_H_
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,15 +22,17 @@ namespace braid {
 class FieldFlags {
  public:
   // `message` is the full name of the message whose fields are set. Help texts show `prefix` before
-  // each path: the path from the configuration's root to that message.
-  explicit FieldFlags(std::string message, std::string prefix = "")
+  // each path: the path from the configuration's root to that message; nullopt for a message that
+  // is in no configuration, whose paths are not shown.
+  explicit FieldFlags(std::string message, std::optional<std::string> prefix = "")
       : message_(std::move(message)), prefix_(std::move(prefix)) {}
   FieldFlags(const FieldFlags&) = delete;
   FieldFlags& operator=(const FieldFlags&) = delete;
 
   // Adds `flag` (or a positional argument, without dashes) to `command` as an alias of `path`.
-  // Integers must be positive, or at least 0 for unsigned fields. A boolean field becomes a flag
-  // without a value, and a repeated field takes several values. The object must outlive parsing.
+  // Single integers must be positive, or at least 0 for unsigned fields. A boolean field becomes a
+  // flag without a value, and a repeated field takes several values. Values of enums are shown as
+  // "key-mean" and may be written in any case, also as KEY_MEAN. The object must outlive parsing.
   // CHECKs that the field exists.
   CLI::Option* Add(CLI::App* command, const std::string& flag, const std::string& path);
 
@@ -39,7 +42,7 @@ class FieldFlags {
 
  private:
   const std::string message_;
-  const std::string prefix_;
+  const std::optional<std::string> prefix_;
   // Path and value of each flag given, in the order of parsing.
   std::vector<std::pair<std::string, std::string>> values_;
 };

@@ -79,9 +79,9 @@ absl::Status Finetune(Session& session, const FinetuneOptions& options) {
   ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
   RETURN_IF_ERROR(FillValidation(data, num_steps, &spec));
   PrintFinetunePlan(spec, data, num_steps, std::cerr);
-  ASSIGN_OR_RETURN(const std::filesystem::path dataset, StoreFinetuneData(session, options, data));
-  spec.set_init_from(ModelReference(options.model));
-  spec.set_dataset_dir(dataset.string());
+  ASSIGN_OR_RETURN(const FinetuneInputs inputs, StoreFinetuneInputs(session, options, data));
+  spec.set_init_from(inputs.model);
+  spec.set_dataset_dir(inputs.dataset.string());
   if (options.launch.print) return PrintLaunch(session, spec, std::cout);
   return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }
@@ -98,6 +98,7 @@ void AddFinetuneCommand(CommandLine& program) {
       "  braid finetune base --data alpaca.jsonl --lora r=16,alpha=32 --dry-run\n"
       "  braid finetune run-000001 --task sst2 --data downstream/ \\\n"
       "      --lora r=8,alpha=16,targets=q,v --epochs 5 --wait\n"
+      "  braid finetune base --data alpaca.jsonl --lora r=8 --experts 16 --layers=-2\n"
       "  braid finetune base --data chats.jsonl.zst --template llama2 --loss-on last-answer\n"
       "  braid finetune base --data pairs.json --field prompt=question --field answer=reply\n"
       "  braid finetune base --data train.jsonl --validation-data valid.jsonl --patience 3\n"

@@ -1,5 +1,6 @@
 #include "cli/finetune_data.h"
 
+#include <iostream>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,7 +14,10 @@
 #include "cli/command.h"
 #include "cli/task_records.h"
 #include "evaluation/tasks/task_spec.h"
+#include "formats/manifest.h"
+#include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
+#include "pipeline/store/stage_key.h"
 #include "pipeline/store/stage_store.h"
 #include "pipeline/supervised/supervised_dataset.h"
 #include "runs/checkpoint.h"
@@ -21,6 +25,9 @@
 
 namespace braid {
 namespace {
+
+// Increased when the same request gives another checkpoint.
+constexpr int32_t kSplitVersion = 1;
 
 absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
   if (options.task.empty()) {
@@ -84,12 +91,85 @@ std::string NameOf(const FinetuneOptions& options) {
   return file.substr(0, file.find('.'));
 }
 
+// Replaces the configuration of the model by that after its split.
+absl::Status PlanSplit(const FinetuneOptions& options, FinetuneData* data) {
+  ASSIGN_OR_RETURN(data->split, options.Split());
+  if (!data->split) return absl::OkStatus();
+  ASSIGN_OR_RETURN(data->start.model, ExpertSplitConfig(data->start.model, *data->split));
+  return options.no_recompose ? absl::OkStatus() : CheckRecomposable(data->start.model);
+}
+
+// Where prepared data is kept.
+struct Preparation {
+  std::filesystem::path root;
+  // The home whose deletions are kept from what is being prepared.
+  std::filesystem::path home;
+};
+
+absl::StatusOr<Preparation> PlaceOf(const Session& session, const FinetuneOptions& options) {
+  if (!session.embedded() && options.prepare_in.empty()) {
+    return absl::InvalidArgumentError(
+        "--prepare-in: got none with --server, expected a directory on a file system that the "
+        "ranks share");
+  }
+  const std::filesystem::path home = std::filesystem::absolute(session.options.home);
+  Preparation place = {.root = home / "supervised", .home = home};
+  if (!options.prepare_in.empty()) place.root = AbsolutePath(options.prepare_in);
+  RETURN_IF_ERROR(MakeDirectories(place.root));
+  return place;
+}
+
+// Returns a key of everything that the weights and the configuration after the split depend on.
+absl::StatusOr<std::string> SplitKey(const FinetuneData& data) {
+  ASSIGN_OR_RETURN(const std::string manifest, ReadFile(data.start.checkpoint / kManifestName));
+  return StageKey("converted", kSplitVersion)
+      .Add("source", manifest)
+      .Add("model", ConfigText(data.start.model))
+      .Add("method", static_cast<int32_t>(data.split->method()))
+      .Add("seed", data.split->seed())
+      .Hex();
+}
+
+// Sets the time of the last use, from which `braid gc` counts the age of prepared data. Errors, as
+// with the directory of another user, are ignored.
+void MarkUsed(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::filesystem::last_write_time(directory, std::filesystem::file_time_type::clock::now(), error);
+}
+
+// Sets inputs->model to the model after its split, which the service writes unless a checkpoint of
+// the same source, split and seed is there.
+absl::Status StoreSplitModel(Session& session, const Preparation& place, const FinetuneData& data,
+                             FinetuneInputs* inputs) {
+  ASSIGN_OR_RETURN(const std::string key, SplitKey(data));
+  const std::filesystem::path directory =
+      place.root / absl::StrCat("converted-", key.substr(0, 16));
+  ASSIGN_OR_RETURN(DirectoryUse use, DirectoryUse::Share(place.home, directory));
+  inputs->uses.push_back(std::make_shared<const DirectoryUse>(std::move(use)));
+  inputs->model = directory.string();
+  if (VerifyCheckpoint(directory).ok()) {
+    MarkUsed(directory);
+    return absl::OkStatus();
+  }
+  std::cerr << "splitting " << data.start.checkpoint.string() << " into " << inputs->model
+            << std::endl;
+  v1::ConvertRequest request;
+  request.set_model(data.start.checkpoint.string());
+  request.set_output_dir(inputs->model);
+  request.set_force(true);
+  request.set_strict(true);
+  *request.mutable_split() = *data.split;
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  return client.Convert(request).status();
+}
+
 }  // namespace
 
 absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOptions& options) {
   FinetuneData data;
   ASSIGN_OR_RETURN(const std::string model, ModelDirectory(session, options.model));
   ASSIGN_OR_RETURN(data.start, FindStartingPoint(model));
+  RETURN_IF_ERROR(PlanSplit(options, &data));
   const std::filesystem::path tokenizer = data.start.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(data.tokenizer_bytes, ReadFile(tokenizer));
   ASSIGN_OR_RETURN(data.tokenizer, Tokenizer::Parse(data.tokenizer_bytes, tokenizer));
@@ -107,27 +187,24 @@ absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOp
   return data;
 }
 
-absl::StatusOr<std::filesystem::path> StoreFinetuneData(const Session& session,
-                                                        const FinetuneOptions& options,
-                                                        const FinetuneData& data) {
-  if (!session.embedded() && options.prepare_in.empty()) {
-    return absl::InvalidArgumentError(
-        "--prepare-in: got none with --server, expected a directory on a file system that the "
-        "ranks share");
-  }
-  const std::filesystem::path root =
-      options.prepare_in.empty() ? std::filesystem::absolute(session.options.home) / "supervised"
-                                 : std::filesystem::path(AbsolutePath(options.prepare_in));
-  RETURN_IF_ERROR(MakeDirectories(root));
-  ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(root / "lock"));
+absl::StatusOr<FinetuneInputs> StoreFinetuneInputs(Session& session, const FinetuneOptions& options,
+                                                   const FinetuneData& data) {
+  ASSIGN_OR_RETURN(const Preparation place, PlaceOf(session, options));
+  ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(place.root / "lock"));
+  FinetuneInputs inputs;
+  inputs.model = ModelReference(options.model);
   const SupervisedDataset dataset = {NameOf(options), data.plan,       data.sources,
                                      data.settings,   *data.tokenizer, data.tokenizer_bytes};
   const std::string key = SupervisedKey(dataset);
-  StageStore store(root);
+  StageStore store(place.root, {.home = place.home});
   ASSIGN_OR_RETURN(const StoredStage stored, store.Produce("pack", key, [&](StageWriter& stage) {
     return WriteSupervised(dataset, key, &stage);
   }));
-  return stored.directory;
+  if (stored.reused) MarkUsed(stored.directory);
+  inputs.dataset = stored.directory;
+  inputs.uses.push_back(stored.use);
+  if (data.split) RETURN_IF_ERROR(StoreSplitModel(session, place, data, &inputs));
+  return inputs;
 }
 
 }  // namespace braid

@@ -1,13 +1,16 @@
-// Prepares the supervised dataset of `braid finetune`, on the machine of the command.
+// Prepares what `braid finetune` trains on and starts from, on the machine of the command.
 #ifndef BRAID_CLI_FINETUNE_DATA_H_
 #define BRAID_CLI_FINETUNE_DATA_H_
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/directory_use.h"
+#include "braid/v1/analysis.pb.h"
 #include "cli/finetune_options.h"
 #include "client/session.h"
 #include "formats/tokenizer.h"
@@ -18,7 +21,9 @@ namespace braid {
 
 // The model to start from and the data to train it on, in memory.
 struct FinetuneData {
+  // With `split`, the checkpoint before the split and the configuration after it.
   StartingPoint start;
+  std::optional<v1::ExpertSplit> split;
   std::string tokenizer_bytes;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<RecordSource> sources;
@@ -27,14 +32,21 @@ struct FinetuneData {
 };
 
 // Finds the model, reads the records and plans the dataset. Errors: those of FindStartingPoint,
-// ReadRecordFiles, ReadTaskRecords and PlanSupervised; InvalidArgument for options that do not fit
-// together or to the model.
+// ReadRecordFiles, ReadTaskRecords, ExpertSplitConfig and PlanSupervised; InvalidArgument for
+// options that do not fit together or to the model.
 absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOptions& options);
 
-// Writes the dataset, unless the store has it, and returns its directory.
-absl::StatusOr<std::filesystem::path> StoreFinetuneData(const Session& session,
-                                                        const FinetuneOptions& options,
-                                                        const FinetuneData& data);
+// What a run reads. No deletion removes it while this exists.
+struct FinetuneInputs {
+  std::filesystem::path dataset;
+  // The model to start from: a run id or a path.
+  std::string model;
+  std::vector<std::shared_ptr<const DirectoryUse>> uses;
+};
+
+// Writes the dataset and the model after its split, unless the store has them from an earlier call.
+absl::StatusOr<FinetuneInputs> StoreFinetuneInputs(Session& session, const FinetuneOptions& options,
+                                                   const FinetuneData& data);
 
 }  // namespace braid
 

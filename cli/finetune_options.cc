@@ -5,6 +5,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
+#include "cli/expert_split_flags.h"
 #include "formats/chat_template.h"
 #include "pipeline/supervised/record_format.h"
 #include "runs/training_length.h"
@@ -111,6 +112,18 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
       ->group(kData);
 }
 
+void AddExpertOptions(CLI::App* command, FinetuneOptions* options) {
+  constexpr char kExperts[] = "Experts";
+  const ExpertSplitFlags flags = AddExpertSplit(command, &options->split);
+  flags.experts->group(kExperts);
+  for (CLI::Option* const option : flags.others) option->needs(flags.experts)->group(kExperts);
+  command
+      ->add_flag("--no-recompose", options->no_recompose,
+                 "Export the experts instead of the dense model that they are slices of")
+      ->needs(flags.experts)
+      ->group(kExperts);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::LoraConfig> ParseLora(const std::string& text) {
@@ -154,6 +167,7 @@ void FinetuneOptions::AddTo(CLI::App* command) {
                    "Train only the parameters whose names fit, such as 'model.layers.5.*' "
                    "[finetuning.train]")
       ->type_name("PATTERN");
+  AddExpertOptions(command, this);
   command->add_option("--epochs", epochs, "Passes over the examples (default: 3)")
       ->check(PositiveUpTo(1e6));
   fields.Add(command, "--steps", "num_steps");
@@ -187,6 +201,8 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
     ASSIGN_OR_RETURN(*spec.mutable_finetuning()->mutable_lora(), ParseLora(lora));
   }
   for (const std::string& pattern : train) spec.mutable_finetuning()->add_train(pattern);
+  ASSIGN_OR_RETURN(const std::optional<v1::ExpertSplit> experts, Split());
+  if (experts && !no_recompose) spec.mutable_finetuning()->set_recompose(true);
   if (spec.num_steps() == 0 && !spec.has_length()) {
     spec.mutable_length()->set_epochs(epochs > 0 ? epochs : kDefaultEpochs);
   } else if (epochs > 0) {
@@ -198,6 +214,14 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
   }
   if (seed != 0) spec.set_seed(seed);
   return spec;
+}
+
+absl::StatusOr<std::optional<v1::ExpertSplit>> FinetuneOptions::Split() const {
+  v1::ExpertSplit asked;
+  RETURN_IF_ERROR(split.Apply(&asked));
+  if (asked.num_experts() == 0) return std::nullopt;
+  asked.set_seed(seed);
+  return asked;
 }
 
 absl::StatusOr<std::map<std::string, std::string>> FinetuneOptions::Fields() const {

@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/model.pb.h"
 #include "braid/v1/training.pb.h"
 #include "cli/command.h"
@@ -28,16 +30,18 @@ struct FinetuneOptions {
   bool strict = false;
   // The run.
   std::string lora, validate_every, request_id;
-  bool with_lora = false, dry_run = false, wait = false;
+  bool with_lora = false, no_recompose = false, dry_run = false, wait = false;
   double epochs = 0;
   std::vector<std::string> train;
-  FieldFlags fields{"braid.v1.RunSpec"};
+  FieldFlags fields{"braid.v1.RunSpec"}, split{"braid.v1.ExpertSplit", std::nullopt};
   LaunchOptions launch;
   ConfigOptions config;
 
   void AddTo(CLI::App* command);
   // Returns the settings of the run, without its model and its dataset.
   absl::StatusOr<v1::RunSpec> Spec() const;
+  // Returns how to split the FFNs of the model for the run; nullopt without --experts.
+  absl::StatusOr<std::optional<v1::ExpertSplit>> Split() const;
   // Returns --field PART=NAME as a map. InvalidArgument for a value without '='.
   absl::StatusOr<std::map<std::string, std::string>> Fields() const;
 };

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "model/config/model_config.h"
 #include "pipeline/supervised/supervised_dataset.h"
 #include "proto/stated_defaults.h"
 #include "runs/training_length.h"
@@ -77,6 +79,23 @@ std::vector<size_t> PreviewedExamples(const FinetuneData& data) {
   return {chosen.begin(), chosen.end()};
 }
 
+std::string MethodName(const v1::ExpertSplit& split) {
+  const auto method = split.method() == v1::ExpertSplit::METHOD_UNSPECIFIED ? v1::ExpertSplit::KEYS
+                                                                            : split.method();
+  return v1::ExpertSplit::Method_Name(method);
+}
+
+void PrintSplit(const v1::RunSpec& spec, const FinetuneData& data, std::ostream& out) {
+  const v1::RoutingConfig& routing = data.start.model.routing();
+  out << "experts    " << routing.num_experts() << " of " << routing.token().expert_d_ff()
+      << " hidden units by " << MethodName(*data.split) << " in layers "
+      << absl::StrJoin(MoeLayers(data.start.model), ",") << "; a token uses "
+      << routing.token().active_experts() << " ("
+      << v1::TokenRouting::Gate_Name(routing.token().gate()) << ")\n"
+      << "exports    " << (spec.finetuning().recompose() ? "a dense model" : "a model with experts")
+      << "\n";
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> PlannedSteps(const v1::RunSpec& spec, const FinetuneData& data) {
@@ -107,6 +126,7 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
       << ", " << absl::StrFormat("%.1f %% filled", 100 * plan.filled)
       << (data.settings.pack ? "" : ", one example each because the model routes segments") << "\n"
       << "steps      " << num_steps << " of " << BatchOf(spec) << " sequences\n";
+  if (data.split) PrintSplit(spec, data, out);
 }
 
 void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters,
@@ -158,21 +178,31 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
                         {"tokens", plan.training.examples[i].tokens},
                         {"targets", targets}});
   }
-  return {{"model", data.start.checkpoint.string()},
-          {"template", data.settings.encoding.chat.name},
-          {"num_records", plan.counts.num_records},
-          {"num_examples", plan.training.examples.size()},
-          {"num_validation_examples", plan.validation.examples.size()},
-          {"num_tokens", plan.counts.num_tokens},
-          {"num_targets", plan.counts.num_targets},
-          {"num_cut", plan.counts.num_cut},
-          {"num_duplicates", plan.counts.num_duplicates},
-          {"rejected", plan.counts.rejected},
-          {"num_sequences", plan.training.sequences.size()},
-          {"sequence_length", data.settings.sequence_length},
-          {"filled", plan.filled},
-          {"num_steps", num_steps},
-          {"examples", examples}};
+  nlohmann::json plan_json = {{"model", data.start.checkpoint.string()},
+                              {"template", data.settings.encoding.chat.name},
+                              {"num_records", plan.counts.num_records},
+                              {"num_examples", plan.training.examples.size()},
+                              {"num_validation_examples", plan.validation.examples.size()},
+                              {"num_tokens", plan.counts.num_tokens},
+                              {"num_targets", plan.counts.num_targets},
+                              {"num_cut", plan.counts.num_cut},
+                              {"num_duplicates", plan.counts.num_duplicates},
+                              {"rejected", plan.counts.rejected},
+                              {"num_sequences", plan.training.sequences.size()},
+                              {"sequence_length", data.settings.sequence_length},
+                              {"filled", plan.filled},
+                              {"num_steps", num_steps},
+                              {"examples", examples}};
+  if (data.split) {
+    const v1::RoutingConfig& routing = data.start.model.routing();
+    plan_json["split"] = {{"method", MethodName(*data.split)},
+                          {"layers", MoeLayers(data.start.model)},
+                          {"num_experts", routing.num_experts()},
+                          {"expert_d_ff", routing.token().expert_d_ff()},
+                          {"active_experts", routing.token().active_experts()},
+                          {"gate", v1::TokenRouting::Gate_Name(routing.token().gate())}};
+  }
+  return plan_json;
 }
 
 }  // namespace braid

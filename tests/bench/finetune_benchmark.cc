@@ -1,5 +1,7 @@
 // Measures a step of fine-tuning: with adapters on q and v of every layer, and of the upper half of
-// the layers, divided by a step that trains all parameters; optimizer included.
+// the layers, divided by a step that trains all parameters; optimizer included. A further case has
+// adapters on q and v of every layer of a model whose last two even layers are 16 experts by keys,
+// of which a token uses 4 (EMoE, arXiv 2310.10908).
 //
 //   braid-bench-finetune --json finetune.json
 //
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "model/config/expert_split_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "nlohmann/json.hpp"
@@ -42,6 +45,16 @@ v1::ModelConfig ConfigOf(const Settings& s) {
   config.set_vocab_size(s.vocabulary);
   config.set_sequence_length(s.length);
   return OrExit(ResolveModelConfig(config));
+}
+
+// Returns the configuration after a split of the layers n-2 and n-4.
+v1::ModelConfig RoutedConfig(const v1::ModelConfig& dense) {
+  v1::ExpertSplit split;
+  split.set_num_experts(16);
+  split.set_active_experts(4);
+  split.add_layers(-2);
+  split.add_layers(-4);
+  return OrExit(ExpertSplitConfig(dense, split));
 }
 
 v1::Finetuning AdaptersFrom(const Settings& s, const v1::ModelConfig& config, int first_layer) {
@@ -108,17 +121,20 @@ class Trainee {
 };
 
 nlohmann::json Measure(const Settings& s) {
-  const v1::ModelConfig config = ConfigOf(s);
+  const v1::ModelConfig config = ConfigOf(s), split = RoutedConfig(config);
   Trainee full(s, config, {}), adapters(s, config, AdaptersFrom(s, config, 0)),
-      upper(s, config, AdaptersFrom(s, config, s.layers / 2));
+      upper(s, config, AdaptersFrom(s, config, s.layers / 2)),
+      routed(s, split, AdaptersFrom(s, split, 0));
   for (int round = 0; round <= s.rounds; ++round) {
-    for (Trainee* trainee : {&full, &adapters, &upper}) trainee->Step();
+    for (Trainee* trainee : {&full, &adapters, &upper, &routed}) trainee->Step();
   }
   // Values, gradients, two moments: what a run holds beyond the weights of the base.
   const auto bytes = [](Trainee& t) { return 16 * t.num_trained(); };
   return {{"full_step_seconds", full.seconds()},
           {"adapter_step_seconds", adapters.seconds()},
           {"upper_half_step_seconds", upper.seconds()},
+          {"routed_step_seconds", routed.seconds()},
+          {"routed_over_adapter", routed.seconds() / adapters.seconds()},
           {"adapter_over_full", adapters.seconds() / full.seconds()},
           {"upper_half_over_full", upper.seconds() / full.seconds()},
           {"adapter_bytes", bytes(adapters)},
@@ -128,7 +144,7 @@ nlohmann::json Measure(const Settings& s) {
 int Main(int argc, char** argv) {
   Settings s;
   CLI::App app("Measure steps that train adapters");
-  app.add_option("--layers", s.layers, "Layers (default: 6)");
+  app.add_option("--layers", s.layers, "Layers, at least 4 (default: 6)");
   app.add_option("--d-model", s.width, "Model width, a multiple of 64 (default: 512)");
   app.add_option("--sequence-length", s.length, "Sequence length (default: 1024)");
   app.add_option("--vocab-size", s.vocabulary, "Vocabulary (default: 8192)");

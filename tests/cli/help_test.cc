@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/training.pb.h"
 #include "cli/command_table.h"
 #include "cli/field_flags.h"
@@ -113,6 +114,25 @@ TEST(FieldFlagsTest, SetTheFieldsWhoseFlagsWereGiven) {
   EXPECT_TRUE(spec.without_tensorboard());
   EXPECT_EQ(spec.num_steps(), 5);
   EXPECT_FALSE(spec.has_batch());
+}
+
+TEST(FieldFlagsTest, EnumsAreShownAndTakenAsWordsInAnyCase) {
+  CLI::App app;
+  FieldFlags fields("braid.v1.ExpertSplit", std::nullopt);
+  const CLI::Option* const gate = fields.Add(&app, "--gate", "gate");
+  fields.Add(&app, "--split", "method");
+  fields.Add(&app, "--layers", "layers")->delimiter(',');
+  EXPECT_THAT(gate->get_type_name(), HasSubstr("linear|frozen|key-mean|"));
+  EXPECT_THAT(gate->get_description(), testing::Not(HasSubstr("[")));
+  for (const char* const words : {"--gate key-mean --split keys", "--gate KEY_MEAN --split KEYS",
+                                  "--gate Key-Mean --split Keys"}) {
+    app.parse(std::string(words) + " --layers=-2,1");
+    v1::ExpertSplit split;
+    ASSERT_TRUE(fields.Apply(&split).ok());
+    EXPECT_EQ(split.gate(), v1::TokenRouting::KEY_MEAN);
+    EXPECT_EQ(split.method(), v1::ExpertSplit::KEYS);
+    EXPECT_EQ(split.layers(0), -2);
+  }
 }
 
 // An alias ends its help with the path of its field in brackets.

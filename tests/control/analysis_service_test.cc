@@ -187,6 +187,19 @@ TEST_F(AnalysisServiceTest, RoutingAnalysisIncludesItsPage) {
   EXPECT_FALSE(HasOpenRequests());
 }
 
+TEST_F(AnalysisServiceTest, ExpertAnalysisForwardsSplitAndResult) {
+  v1::AnalyzeExpertsRequest request;
+  request.set_model("run-000001");
+  request.mutable_split()->set_num_experts(8);
+  std::vector<v1::AnalyzeExpertsEvent> events;
+  auto reader = stub_->AnalyzeExperts(&context_, request);
+  for (v1::AnalyzeExpertsEvent event; reader->Read(&event);) events.push_back(event);
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1].result().model(), run_dir_.string());
+  EXPECT_EQ(events[1].result().num_experts(), 8);
+}
+
 TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisCarriesTheMessage) {
   v1::AnalyzeRoutingRequest request;
   request.set_model("run-000001");

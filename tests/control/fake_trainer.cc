@@ -126,6 +126,13 @@ int EvaluateTasks(const std::string& path) {
   return 0;
 }
 
+int AnalyzeExperts(const std::string& path) {
+  const auto request = ReadRequest<v1::AnalyzeExpertsRequest>(path);
+  std::cout << "{\"done\":1,\"total\":2}\n{\"done\":2,\"total\":2,\"result\":{\"model\":\""
+            << request.model() << "\",\"num_experts\":" << request.split().num_experts() << "}}\n";
+  return 0;
+}
+
 int AnalyzeRouting(const std::string& path) {
   const auto request = ReadRequest<v1::AnalyzeRoutingRequest>(path);
   if (request.layers_size() > 0) {
@@ -241,6 +248,7 @@ int main(int argc, char** argv) {
   if (command == "train") return braid::Train(braid::RunDirectory(argv[2]));
   if (command == "evaluate") return braid::Evaluate(argv[2]);
   if (command == "evaluate-tasks") return braid::EvaluateTasks(argv[2]);
+  if (command == "analyze-experts") return braid::AnalyzeExperts(argv[2]);
   if (command == "analyze-routing") return braid::AnalyzeRouting(argv[2]);
   if (command == "serve") return braid::Serve(argv[2]);
   if (command == "export") return braid::Export(argv[2]);

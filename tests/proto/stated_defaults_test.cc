@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
@@ -50,6 +51,7 @@ TEST(StatedDefaultsTest, AreNumbersSizesNamesAndTexts) {
             "1099511627776");
   EXPECT_EQ(TextOf<v1::NeighborConfig>(), "index: \"auto\" k: 20 recall_sample: 1000");
   EXPECT_EQ(TextOf<v1::KubernetesConfig>(), "namespace: \"default\"");
+  EXPECT_EQ(TextOf<v1::KeptExperts>(), "max_windows: 256");
   EXPECT_EQ(TextOf<v1::GenerateRequest>(), "max_tokens: 128 top_p: 1 routing: PROMPT_ROUTING");
 }
 

@@ -1,0 +1,136 @@
+// The command "analyze experts".
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/path_roots.h"
+#include "base/status_macros.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/expert_split_flags.h"
+#include "client/terminal/progress_board.h"
+#include "client/terminal/source_warning.h"
+#include "client/terminal/table.h"
+#include "client/terminal/terminal_text.h"
+#include "rpc/interrupt.h"
+
+namespace braid {
+namespace {
+
+constexpr int kShownExperts = 4;
+
+struct ExpertsOptions {
+  std::string model, dataset;
+  int32_t max_windows = 0, threads = 0;
+  bool strict = false;
+  FieldFlags split{"braid.v1.ExpertSplit", std::nullopt};
+};
+
+absl::StatusOr<v1::AnalyzeExpertsRequest> RequestOf(const ExpertsOptions& options) {
+  v1::AnalyzeExpertsRequest request;
+  request.set_model(ModelReference(options.model));
+  request.set_dataset_dir(AbsolutePath(options.dataset));
+  request.set_max_windows_per_domain(options.max_windows);
+  request.set_num_threads(options.threads);
+  request.set_strict(options.strict);
+  RETURN_IF_ERROR(options.split.Apply(request.mutable_split()));
+  request.mutable_layers()->Swap(request.mutable_split()->mutable_layers());
+  return request;
+}
+
+std::string Share(double share) { return absl::StrFormat("%.3f", share); }
+
+// Returns the experts with most choices, such as "3: 14.2 %, 7: 11.0 %".
+std::string MostChosen(const v1::DomainRouting& domain) {
+  std::vector<int> experts(domain.weights_size());
+  std::iota(experts.begin(), experts.end(), 0);
+  std::ranges::stable_sort(experts, std::greater<>(), [&](int e) { return domain.weights(e); });
+  experts.resize(std::min<size_t>(experts.size(), kShownExperts));
+  return absl::StrJoin(experts, ", ", [&](std::string* out, int e) {
+    absl::StrAppend(out, absl::StrFormat("%d: %.1f %%", e, 100 * domain.weights(e)));
+  });
+}
+
+void PrintActivity(const v1::ExpertActivity& activity, std::ostream& out) {
+  out << activity.active_experts() << " of " << activity.num_experts() << " experts on "
+      << activity.num_tokens() << " tokens; shares of the activation mass and of the active units\n"
+      << "in the chosen experts, and in as many of " << activity.num_experts()
+      << " random groups of units\n\n";
+  Table shares({"LAYER", "MASS", "RANDOM", "ACTIVE", "RANDOM"});
+  Table choices({"LAYER", "DOMAIN", "TOKENS", "MOST CHOSEN EXPERTS"});
+  for (const v1::LayerExpertActivity& layer : activity.layers()) {
+    const std::string number = absl::StrCat(layer.layer());
+    shares.AddRow({number, Share(layer.mass_share()), Share(layer.random_mass_share()),
+                   Share(layer.active_share()), Share(layer.random_active_share())});
+    for (const v1::DomainRouting& domain : layer.domains()) {
+      choices.AddRow(
+          {number, domain.domain(), absl::StrCat(domain.num_decisions()), MostChosen(domain)});
+    }
+  }
+  shares.Print(out);
+  out << "\n";
+  choices.Print(out, {.width = TerminalWidth(STDOUT_FILENO), .first_column = 0});
+  out << std::flush;
+}
+
+absl::Status AnalyzeExperts(Session& session, const ExpertsOptions& options) {
+  ASSIGN_OR_RETURN(const v1::AnalyzeExpertsRequest request, RequestOf(options));
+  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
+  CatchInterrupts();
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  const absl::StatusOr<v1::ExpertActivity> activity =
+      client.AnalyzeExperts(request, [&](const v1::AnalyzeExpertsEvent& event) {
+        board.Update("measure", ProgressOf(event, "windows"));
+      });
+  if (Interrupted()) return absl::CancelledError("interrupted before the analysis was complete");
+  RETURN_IF_ERROR(activity.status());
+  SourceWarning(std::cerr).Show(activity->source());
+  if (session.json) {
+    std::cout << ToPrettyJson(*activity) << std::endl;
+  } else {
+    PrintActivity(*activity, std::cout);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
+  auto options = std::make_shared<ExpertsOptions>();
+  CLI::App* command = analyze->add_subcommand(
+      "experts", "Measure the share of activations in the experts that tokens choose");
+  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
+      ->required();
+  AddStrict(command, &options->strict);
+  command->add_option("--data", options->dataset,
+                      "Dataset directory with the held-out text (default: the run's own)");
+  AddExpertSplit(command, &options->split);
+  command
+      ->add_option("--max-windows", options->max_windows,
+                   "Maximum windows per domain (default: all)")
+      ->check(PositiveInt32());
+  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
+      ->check(IntegerBetween(1, 1024));
+  command->footer(
+      "The FFNs of a dense model are split for the analysis, by default into 16 experts by keys;\n"
+      "no checkpoint is written. A model that token choice routes is measured as it is.\n"
+      "\n"
+      "Examples:\n"
+      "  braid analyze experts run-000001\n"
+      "  braid analyze experts run-000001 --experts 64 --active-experts 16 --layers=-2\n"
+      "  braid analyze experts llama-checkpoint --data pack-0123456789abcdef --json");
+  command->callback([&program, options] {
+    program.action = [&program, options] { return AnalyzeExperts(program.session, *options); };
+  });
+}
+
+}  // namespace braid

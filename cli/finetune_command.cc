@@ -68,6 +68,7 @@ absl::Status Finetune(Session& session, const FinetuneOptions& options) {
   ASSIGN_OR_RETURN(const std::filesystem::path dataset, StoreFinetuneData(session, options, data));
   spec.set_init_from(ModelReference(options.model));
   spec.set_dataset_dir(dataset.string());
+  spec.mutable_model()->set_chat_template(std::string(data.settings.encoding.chat.name));
   if (options.launch.print) return PrintLaunch(session.options, spec, std::cout);
   return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }

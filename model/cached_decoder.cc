@@ -17,7 +17,13 @@ namespace braid {
 
 CachedDecoder::CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
                              const AttentionTables& tables, MergeMode mode)
-    : config_(std::move(config)), model_{config_, weights, tables}, mode_(mode) {}
+    : CachedDecoder(std::make_shared<const v1::ModelConfig>(std::move(config)), weights, tables,
+                    mode) {}
+
+CachedDecoder::CachedDecoder(std::shared_ptr<const v1::ModelConfig> config,
+                             const TransformerWeights& weights, const AttentionTables& tables,
+                             MergeMode mode)
+    : config_(std::move(config)), model_{*config_, weights, tables}, mode_(mode) {}
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_t> prompt) {
   if (prompt.empty()) {
@@ -30,9 +36,9 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
                                                    limit, "; shorten it"));
   }
   RETURN_IF_ERROR(CheckTokens(prompt));
-  if (config_.routing().has_token()) {
-    RETURN_IF_ERROR(
-        CheckActiveExperts(config_, "active_experts", config_.routing().token().active_experts()));
+  if (config_->routing().has_token()) {
+    RETURN_IF_ERROR(CheckActiveExperts(*config_, "active_experts",
+                                       config_->routing().token().active_experts()));
   }
   reused_tokens_ = Reusable(prompt);
   return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
@@ -74,6 +80,34 @@ absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuation
   }
   return WithoutGradients<std::vector<std::vector<float>>>(
       [&] { return ContinuationScores(model_, sequence_, continuations); });
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> CachedDecoder::Fork() const {
+  if (sequence_.tokens.empty()) {
+    return absl::FailedPreconditionError("Fork was called before Prefill");
+  }
+  std::unique_ptr<CachedDecoder> fork(
+      new CachedDecoder(config_, model_.weights, model_.tables, mode_));
+  ASSIGN_OR_RETURN(fork->sequence_,
+                   WithoutGradients<SequenceState>([this] { return CopyOfSequence(); }));
+  return fork;
+}
+
+// Copies only the positions of the cache that are in use.
+SequenceState CachedDecoder::CopyOfSequence() const {
+  SequenceState copy;
+  copy.tokens = sequence_.tokens;
+  copy.active_experts = sequence_.active_experts;
+  copy.last_hidden = sequence_.last_hidden;
+  const int64_t position = sequence_.position();
+  for (const LayerState& layer : sequence_.layers) {
+    const at::Tensor cache = at::empty(
+        {2, layer.keys.size(0), layer.keys.size(1), layer.keys.size(2)}, layer.keys.options());
+    cache[0].narrow(1, 0, position).copy_(layer.keys.narrow(1, 0, position));
+    cache[1].narrow(1, 0, position).copy_(layer.values.narrow(1, 0, position));
+    copy.layers.push_back({cache[0], cache[1], layer.ffn->Clone()});
+  }
+  return copy;
 }
 
 absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {

@@ -13,6 +13,7 @@
 #include "model/config/model_config.h"
 #include "model/config/rotary_frequencies.h"
 #include "model/document_mask.h"
+#include "model/embedding_noise.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/routing/router.h"
@@ -202,6 +203,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
+  if (context.embedding_noise > 0) h = h + EmbeddingNoise(context, visible, tokens.sizes(), d);
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     const LayerWeights& w = weights.layers[layer];
     context.layer = layer;

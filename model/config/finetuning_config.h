@@ -18,7 +18,8 @@ namespace braid {
 // Returns `asked` with every default filled in, short names of targets and layers counted from 0.
 // INVALID_ARGUMENT names the field, what it got and what it expected: a rank above the smaller side
 // of a matrix, an unknown target, adapters in the FFN of a layer with experts, a pattern that
-// matches no parameter, or a part of an array that is bound as a whole (q, k and v; gate and up).
+// matches no parameter, a part of an array that is bound as a whole (q, k and v; gate and up), or a
+// rate, a share or a noise out of range.
 absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
                                                  const v1::ModelConfig& resolved);
 
@@ -52,7 +53,8 @@ double AdapterScale(const v1::LoraConfig& resolved);
 
 // Returns the parameters of a model in the order of ParameterLayout, followed by its adapters.
 // Offsets of the values: first those without a gradient, then those with one, each in this order;
-// gradients have the order of the latter. A starts uniform in +- in^-1/2 and B at zero.
+// gradients have the order of the latter. A starts uniform in +- in^-1/2 and B at zero. Sets the
+// factors of learning_rates.
 std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
                                            const v1::Finetuning& finetuning);
 

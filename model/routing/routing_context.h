@@ -29,6 +29,8 @@ struct RoutingContext {
   // [B, L]: 1 for positions that count in a balance loss, 0 for padding; undefined outside
   // training.
   at::Tensor counted;
+  // Finetuning.embedding_noise; 0 outside training.
+  double embedding_noise = 0;
 };
 
 // Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.

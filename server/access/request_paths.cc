@@ -39,17 +39,24 @@ constexpr std::array<std::string_view, 18> kPaths = {
     "KeptExperts.dataset_dir",
 };
 
-constexpr std::array<std::string_view, 10> kModels = {
-    "RunSpec.init_from",           "EvaluateRequest.models",   "EvaluateTasksRequest.model",
-    "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run", "GenerateRequest.model",
-    "ExportRequest.model",         "ReportRequest.runs",       "ConvertRequest.model",
+constexpr std::array<std::string_view, 11> kModels = {
+    "RunSpec.init_from",
+    "EvaluateRequest.models",
+    "EvaluateTasksRequest.model",
+    "AnalyzeRoutingRequest.model",
+    "ExportMetricsRequest.run",
+    "GenerateRequest.model",
+    "ExportRequest.model",
+    "ReportRequest.runs",
+    "ConvertRequest.model",
     "ImportRequest.base",
+    "EvaluateTasksRequest.further_models",
 };
 
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 88> kTexts = {
+constexpr std::array<std::string_view, 93> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "EmbedderConfig.text_prefix",
@@ -75,6 +82,8 @@ constexpr std::array<std::string_view, 88> kTexts = {
     "ExportRequest.bake_prompt",
     "ExportRequest.dtype",
     "GenerateRequest.prompt",
+    "GenerateRequest.system",
+    "GenerateRequest.chat_template",
     "GetJobRequest.id",
     "GetRunRequest.id",
     "HostSlots.host",
@@ -92,8 +101,10 @@ constexpr std::array<std::string_view, 88> kTexts = {
     "ListJobsRequest.page_token",
     "ListRunsRequest.page_token",
     "ModelConfig.preset",
+    "ModelConfig.chat_template",
     "LoraConfig.targets",
     "Finetuning.train",
+    "LearningRateGroup.pattern",
     "NeighborConfig.addresses",
     "NeighborConfig.index",
     "ResumeJobRequest.id",
@@ -116,6 +127,7 @@ constexpr std::array<std::string_view, 88> kTexts = {
     "FieldValue.becomes",
     "FieldValue.is",
     "FreeAnswer.references_from",
+    "FreeAnswer.group_by",
     "FreeAnswer.stop",
     "TaskField.from",
     "TaskField.match",

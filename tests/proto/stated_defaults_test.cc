@@ -48,7 +48,9 @@ TEST(StatedDefaultsTest, AreNumbersSizesNamesAndTexts) {
             "1099511627776");
   EXPECT_EQ(TextOf<v1::NeighborConfig>(), "index: \"auto\" k: 20 recall_sample: 1000");
   EXPECT_EQ(TextOf<v1::KubernetesConfig>(), "namespace: \"default\"");
-  EXPECT_EQ(TextOf<v1::GenerateRequest>(), "max_tokens: 128 top_p: 1 routing: PROMPT_ROUTING");
+  EXPECT_EQ(TextOf<v1::GenerateRequest>(),
+            "max_tokens: 128 top_p: 1 routing: PROMPT_ROUTING num_beams: 1 length_penalty: 1 "
+            "no_repeat_ngram: 0");
 }
 
 TEST(StatedDefaultsTest, KeepWhatIsSetEvenToZero) {

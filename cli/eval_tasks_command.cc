@@ -22,7 +22,8 @@ namespace braid {
 namespace {
 
 struct TasksOptions {
-  std::string model, data, answers, routing = "both";
+  std::string data, answers, routing = "both";
+  std::vector<std::string> models;  // the first is the baseline
   std::vector<int32_t> active_experts;
   std::vector<std::string> tasks, task_files;
   int32_t shots = -1, max_examples = 0, threads = 0;
@@ -61,7 +62,7 @@ absl::Status List(const Session& session, const TasksOptions& options) {
 }
 
 absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options) {
-  if (options.model.empty()) {
+  if (options.models.empty()) {
     return absl::InvalidArgumentError(
         "MODEL: got none, expected a run id, a run directory or a checkpoint directory, or --list");
   }
@@ -73,7 +74,10 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
   v1::EvaluateTasksRequest request;
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, NamedTasks(options));
   request.mutable_tasks()->Assign(specs.begin(), specs.end());
-  request.set_model(ModelReference(options.model));
+  request.set_model(ModelReference(options.models[0]));
+  for (size_t i = 1; i < options.models.size(); ++i) {
+    request.add_further_models(ModelReference(options.models[i]));
+  }
   request.set_data_dir(AbsolutePath(options.data));
   request.set_answers_dir(AbsolutePath(options.answers));
   if (options.shots >= 0) request.set_num_shots(options.shots);
@@ -111,6 +115,9 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
   }
   RETURN_IF_ERROR(result.status());
   SourceWarning(std::cerr).Show(result->source());
+  for (const v1::ModelSource& source : result->further_sources()) {
+    SourceWarning(std::cerr).Show(source);
+  }
   if (session.json) {
     std::cout << ToPrettyJson(*result) << std::endl;
   } else {
@@ -120,7 +127,9 @@ absl::Status EvalTasks(Session& session, const TasksOptions& options) {
 }
 
 void AddTasks(CLI::App* command, TasksOptions* options) {
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory");
+  command->add_option("model", options->models,
+                      "Run ids, run directories or checkpoint directories; further models are "
+                      "compared with the first, example by example");
   command->add_option("--data", options->data, "Directory with one folder of files per task");
   command
       ->add_option("--task", options->tasks,
@@ -177,6 +186,7 @@ void AddEvalTasks(CommandLine& program, CLI::App* eval) {
       "  braid eval tasks --list --data downstream/\n"
       "  braid eval tasks run-000002 --data downstream/ --max-examples 200\n"
       "  braid eval tasks run-000002 --data downstream/ --task piqa --shots 5 --routing both\n"
+      "  braid eval tasks run-000002 run-000003 --data downstream/ --task sst2\n"
       "  braid eval tasks run-000002 --data my/ --task-file my/capitals.textproto --json");
   command->callback([&program, options] {
     program.action = [&program, options] { return EvalTasks(program.session, *options); };

@@ -82,6 +82,7 @@ absl::Status Finetune(Session& session, const FinetuneOptions& options) {
   ASSIGN_OR_RETURN(const FinetuneInputs inputs, StoreFinetuneInputs(session, options, data));
   spec.set_init_from(inputs.model);
   spec.set_dataset_dir(inputs.dataset.string());
+  spec.mutable_model()->set_chat_template(std::string(data.settings.encoding.chat.name));
   if (options.launch.print) return PrintLaunch(session, spec, std::cout);
   return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }

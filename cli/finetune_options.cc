@@ -48,6 +48,19 @@ absl::Status SetLora(const std::string& key, const std::string& value, v1::LoraC
   return absl::OkStatus();
 }
 
+absl::Status AddRate(const std::string& text, v1::Finetuning* finetuning) {
+  const size_t equals = text.rfind('=');
+  double factor = 0;
+  if (equals == text.npos || equals == 0 || !absl::SimpleAtod(text.substr(equals + 1), &factor)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--rate: got ", text, ", expected PATTERN=FACTOR, such as 'model.layers.0.*=0.5'"));
+  }
+  v1::LearningRateGroup* const group = finetuning->add_learning_rates();
+  group->set_pattern(text.substr(0, equals));
+  group->set_factor(factor);
+  return absl::OkStatus();
+}
+
 void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
   constexpr char kData[] = "Data";
   command
@@ -167,6 +180,13 @@ void FinetuneOptions::AddTo(CLI::App* command) {
                    "Train only the parameters whose names fit, such as 'model.layers.5.*' "
                    "[finetuning.train]")
       ->type_name("PATTERN");
+  command
+      ->add_option("--rate", rates,
+                   "Factor of the learning rate of the parameters whose names fit, such as "
+                   "'model.layers.0.*=0.5' [finetuning.learning_rates]")
+      ->type_name("PATTERN=FACTOR");
+  fields.Add(command, "--label-smoothing", "finetuning.label_smoothing");
+  fields.Add(command, "--embedding-noise", "finetuning.embedding_noise");
   AddExpertOptions(command, this);
   command->add_option("--epochs", epochs, "Passes over the examples (default: 3)")
       ->check(PositiveUpTo(1e6));
@@ -203,6 +223,9 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
   for (const std::string& pattern : train) spec.mutable_finetuning()->add_train(pattern);
   ASSIGN_OR_RETURN(const std::optional<v1::ExpertSplit> experts, Split());
   if (experts && !no_recompose) spec.mutable_finetuning()->set_recompose(true);
+  for (const std::string& rate : rates) {
+    RETURN_IF_ERROR(AddRate(rate, spec.mutable_finetuning()));
+  }
   if (spec.num_steps() == 0 && !spec.has_length()) {
     spec.mutable_length()->set_epochs(epochs > 0 ? epochs : kDefaultEpochs);
   } else if (epochs > 0) {

@@ -32,7 +32,7 @@ struct FinetuneOptions {
   std::string lora, validate_every, request_id;
   bool with_lora = false, no_recompose = false, dry_run = false, wait = false;
   double epochs = 0;
-  std::vector<std::string> train;
+  std::vector<std::string> train, rates;
   FieldFlags fields{"braid.v1.RunSpec"}, split{"braid.v1.ExpertSplit", std::nullopt};
   LaunchOptions launch;
   ConfigOptions config;

@@ -20,6 +20,8 @@
 #include "client/terminal/prompt_editor.h"
 #include "client/terminal/source_warning.h"
 #include "client/terminal/terminal_text.h"
+#include "formats/chat_template.h"
+#include "model/config/beam_search.h"
 #include "proto/stated_defaults.h"
 #include "rpc/interrupt.h"
 
@@ -27,10 +29,11 @@ namespace braid {
 namespace {
 
 struct GenerateOptions {
-  std::string model, prompt, prompts, routing;
-  bool has_prompt = false, show_routing = false, together = false, strict = false;
+  std::string model, prompt, prompts, routing, system, chat_template;
+  bool has_prompt = false, show_routing = false, together = false, strict = false, chat = false;
   int32_t max_tokens = 0, threads = 0, parallel = 1, active_experts = 0;
-  double temperature = 0, top_p = 0;
+  int32_t num_beams = 0, no_repeat_ngram = 0;
+  double temperature = 0, top_p = 0, length_penalty = 0;
   uint64_t seed = 0;
 };
 
@@ -46,6 +49,12 @@ absl::StatusOr<v1::GenerateRequest> RequestOf(const GenerateOptions& options) {
   if (options.active_experts > 0) request.set_active_experts(options.active_experts);
   ASSIGN_OR_RETURN(const v1::InferenceRouting routing, ParseRouting(options.routing));
   request.set_routing(routing);
+  request.set_chat(options.chat);
+  request.set_system(options.system);
+  request.set_chat_template(options.chat_template);
+  request.set_num_beams(options.num_beams);
+  request.set_length_penalty(options.length_penalty);
+  request.set_no_repeat_ngram(options.no_repeat_ngram);
   return request;
 }
 
@@ -76,7 +85,7 @@ absl::Status ContinueOne(Session& session, const GenerateOptions& options,
     } else {
       // Printed only once the first event arrives, so that an earlier failure shows its message
       // alone.
-      if (std::exchange(first, false)) printer.Print(request.prompt());
+      if (std::exchange(first, false) && !request.chat()) printer.Print(request.prompt());
       printer.Add(event);
     }
     return std::cout.good() && !Interrupted();
@@ -196,6 +205,40 @@ absl::Status Generate(Session& session, const GenerateOptions& options) {
   return absl::DataLossError("cannot write to standard output");
 }
 
+void AddChat(CLI::App* command, GenerateOptions& options) {
+  CLI::Option* const chat = command->add_flag(
+      "--chat", options.chat, "Put the prompt into the model's chat template and print the answer");
+  command->add_option("--system", options.system, "System message before the prompt")->needs(chat);
+  command
+      ->add_option("--template", options.chat_template,
+                   "Chat template (default: the one that the model was fine-tuned with)")
+      ->check(OneOf(ChatTemplateNames()))
+      ->needs(chat);
+}
+
+void AddSearch(CLI::App* command, GenerateOptions& options) {
+  v1::GenerateRequest defaults;
+  FillStatedDefaults(&defaults);
+  options.num_beams = defaults.num_beams();
+  options.length_penalty = defaults.length_penalty();
+  options.no_repeat_ngram = defaults.no_repeat_ngram();
+  command
+      ->add_option("--beams", options.num_beams,
+                   "Beams of a beam search, which prints its text at the end; needs temperature 0")
+      ->capture_default_str()
+      ->check(IntegerBetween(1, kMaxBeams));
+  command
+      ->add_option("--length-penalty", options.length_penalty,
+                   "Exponent of the length by which a beam's log probability is divided")
+      ->capture_default_str()
+      ->check(NumberBetween(0, 10));
+  command
+      ->add_option("--no-repeat-ngram", options.no_repeat_ngram,
+                   "Generate no sequence of this many tokens twice; 0 allows all")
+      ->capture_default_str()
+      ->check(IntegerBetween(0, INT32_MAX));
+}
+
 void AddSampling(CLI::App* command, GenerateOptions& options) {
   AddStrict(command, &options.strict);
   v1::GenerateRequest defaults;
@@ -255,7 +298,9 @@ void AddGenerateCommand(CommandLine& program) {
                  "Batch concurrent prompts into one step: faster, but rounding then depends on the "
                  "batch; not with --server")
       ->needs(prompts);
+  AddChat(command, *options);
   AddSampling(command, *options);
+  AddSearch(command, *options);
   command
       ->add_option("--threads", options->threads,
                    "Number of threads (default: all cores); not with --server")
@@ -265,6 +310,7 @@ void AddGenerateCommand(CommandLine& program) {
       "  braid generate run-000001\n"
       "  braid generate run-000001 --prompt 'The license' --temperature 0.8 --top-p 0.9\n"
       "  head -c 500 README.md | braid generate run-000001 --prompt - --show-routing\n"
+      "  braid generate run-000002 --chat --system 'Be brief.' --prompt 'Name a color.' --beams 4\n"
       "  braid generate run-000001 --prompts prompts.txt --parallel 4 --json > texts.jsonl");
   command->callback([&program, options, prompt] {
     options->has_prompt = prompt->count() > 0;

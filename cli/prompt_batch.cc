@@ -206,7 +206,7 @@ absl::Status ContinueAsText(GenerationClient& client, const PromptBatch& batch,
                             GenerationPrinter printer, std::ostream& out, std::ostream& notes) {
   const auto begin = [&](size_t i) {
     out << (i > 0 ? "\n" : "") << "==> " << Position(i, batch) << " <==" << std::endl;
-    printer.Print(batch.prompts[i]);
+    if (!batch.request.chat()) printer.Print(batch.prompts[i]);
   };
   const auto add = [&](size_t, const Event& event) { return printer.Add(event); };
   const auto fail = [&](size_t i, const absl::Status& status, bool report) {

@@ -68,6 +68,10 @@ absl::Status AnalysisServiceImpl::EvaluateTasks(
     grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
   ASSIGN_OR_RETURN(const std::filesystem::path model, DirectoryOf(request.model()));
   request.set_model(model.string());
+  for (std::string& further : *request.mutable_further_models()) {
+    ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(further));
+    further = directory.string();
+  }
   request.set_data_dir(AbsolutePath(request.data_dir()));
   request.set_answers_dir(AbsolutePath(request.answers_dir()));
   return StreamChild<v1::EvaluateTasksEvent>(

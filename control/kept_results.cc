@@ -134,7 +134,8 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
 absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result) {
   const fs::path run_dir = request.model(), tasks = run_dir / "tasks";
   const bool standard = request.answers_dir().empty() && request.max_examples() == 0 &&
-                        request.seed() == 0 && HasBuiltinTasks(request);
+                        request.seed() == 0 && request.further_models().empty() &&
+                        HasBuiltinTasks(request);
   if (!standard || !IsRunDirectory(run_dir) || !IsWritable(tasks)) return absl::OkStatus();
   const fs::path path = tasks / "result.json";
   v1::TasksResult kept = KeptTasks(path, result.step());

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "evaluation/inference_routings.h"
+#include "evaluation/tasks/task_comparison.h"
 #include "evaluation/tasks/task_evaluation.h"
 #include "evaluation/tasks/task_examples.h"
 #include "evaluation/tasks/task_files.h"
@@ -283,30 +285,153 @@ class TaskRun {
   TaskEvaluationOptions options_;
 };
 
+// One of the models of a request, and where its answers are.
+struct TaskModel {
+  std::string name;  // as requested
+  ModelPath path;
+  fs::path answers_dir;
+  std::string identity;
+};
+
+absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
+                                        const std::string& name) {
+  ASSIGN_OR_RETURN(ModelPath path, FindModel(name, request.strict()));
+  ASSIGN_OR_RETURN(fs::path answers_dir, AnswersDirectory(request, path));
+  ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
+  if (path.state.use_average) identity += " average";
+  return TaskModel{name, std::move(path), std::move(answers_dir), std::move(identity)};
+}
+
+// Returns the model and the further models, all of which exist.
+absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksRequest& request) {
+  std::vector<TaskModel> models;
+  ASSIGN_OR_RETURN(TaskModel first, FindTaskModel(request, request.model()));
+  models.push_back(std::move(first));
+  for (const std::string& name : request.further_models()) {
+    ASSIGN_OR_RETURN(TaskModel model, FindTaskModel(request, name));
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+// Adds the results of one model.
+absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskModel& found,
+                           const std::vector<v1::TaskSpec>& specs, const EmitTaskEvent& emit,
+                           v1::TasksResult* result) {
+  ASSIGN_OR_RETURN(const std::optional<Contamination> contamination,
+                   ContaminationOf(found.path.run));
+  ASSIGN_OR_RETURN(auto routings, Routings(request, found.path.state.model));
+  ASSIGN_OR_RETURN(const auto model,
+                   LoadModel(found.path.checkpoint, found.path.state.use_average));
+  ASSIGN_OR_RETURN(const auto tokenizer,
+                   Tokenizer::Load(found.path.checkpoint / "tokenizer.model"));
+  const AskedModel asked = Ask(*model, *tokenizer, found.identity);
+  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExperts(request, found.path.state.model));
+  const int before = result->results_size();
+  RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
+                          found.answers_dir, contamination, emit)
+                      .AskAll(specs, result));
+  if (request.further_models().empty()) return absl::OkStatus();
+  for (int i = before; i < result->results_size(); ++i) {
+    result->mutable_results(i)->set_model(found.name);
+  }
+  return absl::OkStatus();
+}
+
+// Returns the stored answers behind a result of `model`.
+absl::StatusOr<std::vector<ExampleAnswer>> AnswersOf(const v1::EvaluateTasksRequest& request,
+                                                     const LoadedTask& task, const TaskModel& model,
+                                                     const v1::TaskResult& result) {
+  TaskEvaluationOptions options;
+  options.routing = result.routing();
+  options.num_shots = request.has_num_shots() ? request.num_shots() : -1;
+  options.seed = request.seed();
+  options.max_examples = request.max_examples();
+  options.answers_dir = model.answers_dir;
+  const int trained_with = model.path.state.model.routing().token().active_experts();
+  if (result.active_experts() != trained_with) options.active_experts = result.active_experts();
+  AskedModel asked;
+  asked.identity = model.identity;
+  return StoredAnswers(task, asked, options);
+}
+
+// Returns the result of `model` to compare with `result`: of the same task and, if it has several,
+// of the same routing.
+const v1::TaskResult* BaselineOf(const v1::TasksResult& all, const std::string& model,
+                                 const v1::TaskResult& result) {
+  const v1::TaskResult* baseline = nullptr;
+  for (const v1::TaskResult& one : all.results()) {
+    if (one.model() != model || one.task() != result.task()) continue;
+    if (baseline == nullptr || one.routing() == result.routing()) baseline = &one;
+  }
+  return baseline;
+}
+
+// Compares every further model with the first.
+absl::Status AddComparisons(const v1::EvaluateTasksRequest& request,
+                            const std::vector<TaskModel>& models,
+                            const std::vector<v1::TaskSpec>& specs, v1::TasksResult* result) {
+  std::map<std::string, LoadedTask> tasks;
+  const v1::TasksResult all = *result;
+  for (const v1::TaskResult& one : all.results()) {
+    const auto model = std::ranges::find(models, one.model(), &TaskModel::name);
+    const v1::TaskResult* const baseline = BaselineOf(all, models[0].name, one);
+    if (model == models.begin() || baseline == nullptr) continue;
+    if (!tasks.contains(one.task())) {
+      const auto spec = std::ranges::find_if(
+          specs, [&](const v1::TaskSpec& asked) { return asked.name() == one.task(); });
+      const int shots = request.has_num_shots() ? request.num_shots() : -1;
+      ASSIGN_OR_RETURN(LoadedTask task, LoadTask(*spec, request.data_dir(), ShotsOf(*spec, shots)));
+      tasks.emplace(one.task(), std::move(task));
+    }
+    const LoadedTask& task = tasks.at(one.task());
+    ASSIGN_OR_RETURN(const auto before, AnswersOf(request, task, models[0], *baseline));
+    ASSIGN_OR_RETURN(const auto after, AnswersOf(request, task, *model, one));
+    for (v1::TaskComparison& comparison : CompareAnswers(task, before, after)) {
+      comparison.set_routing(one.routing());
+      comparison.set_baseline(models[0].name);
+      comparison.set_model(one.model());
+      *result->add_comparisons() = std::move(comparison);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Results of one model that differ in nothing but the number of experts have no counterpart.
+absl::Status CheckFurtherModels(const v1::EvaluateTasksRequest& request) {
+  if (request.further_models().empty()) return absl::OkStatus();
+  if (request.active_experts_size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("active_experts: got ", request.active_experts_size(),
+                     " numbers with further_models, expected at most one"));
+  }
+  std::set<std::string> names = {request.model()};
+  for (const std::string& name : request.further_models()) {
+    if (names.insert(name).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("further_models: got ", name, " twice, expected each model once"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTaskEvent& emit) {
   SetModelThreads(request.num_threads());
   RETURN_IF_ERROR(CheckRequest(request));
+  RETURN_IF_ERROR(CheckFurtherModels(request));
   v1::EvaluateTasksEvent last;
   v1::TasksResult* result = last.mutable_result();
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
+  ASSIGN_OR_RETURN(const std::vector<TaskModel> models, FindTaskModels(request));
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, TasksToAsk(request, result));
-  ASSIGN_OR_RETURN(const fs::path answers_dir, AnswersDirectory(request, path));
-  ASSIGN_OR_RETURN(const std::optional<Contamination> contamination, ContaminationOf(path.run));
-  ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
-  if (path.state.use_average) identity += " average";
-  ASSIGN_OR_RETURN(auto routings, Routings(request, path.state.model));
-  ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
   result->set_model(request.model());
-  result->set_step(path.source.step());
-  *result->mutable_source() = path.source;
-  const AskedModel asked = Ask(*model, *tokenizer, std::move(identity));
-  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExperts(request, path.state.model));
-  RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
-                          answers_dir, contamination, emit)
-                      .AskAll(specs, result));
+  result->set_step(models[0].path.source.step());
+  *result->mutable_source() = models[0].path.source;
+  for (const TaskModel& model : models) {
+    if (&model != &models[0]) *result->add_further_sources() = model.path.source;
+    RETURN_IF_ERROR(EvaluateModel(request, model, specs, emit, result));
+  }
+  RETURN_IF_ERROR(AddComparisons(request, models, specs, result));
   emit(last);
   return absl::OkStatus();
 }

@@ -220,6 +220,10 @@ std::optional<int32_t> ChatMarkers::Find(const ChatPart& part) const {
   return IsEndOfTurnPiece(part.text) ? std::optional(eos_id_) : std::nullopt;
 }
 
+int32_t ChatMarkers::EndOfTurn(const ChatTemplate& chat) const {
+  return Find({ChatPart::kEndOfTurn, std::string(chat.end_of_turn)}).value_or(eos_id_);
+}
+
 bool ChatMarkers::OccurIn(std::string_view text) const {
   return std::ranges::any_of(
       control_texts_, [&](const std::string& control) { return text.find(control) != text.npos; });

@@ -78,8 +78,13 @@ class ChatMarkers {
   // Returns the token of a marker: its piece of that name; EOS for "{eos}" and for ends of turn
   // without a piece; the start token for "{bos}". Nullopt if the marker is encoded as text.
   std::optional<int32_t> Find(const ChatPart& part) const;
+  // Returns the token that ends an answer.
+  int32_t EndOfTurn(const ChatTemplate& chat) const;
   // Returns whether a text contains the spelling of a control token.
   bool OccurIn(std::string_view text) const;
+
+  int32_t eos_id() const { return eos_id_; }
+  std::optional<int32_t> start_id() const { return start_id_; }
 
  private:
   int32_t eos_id_;

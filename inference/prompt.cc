@@ -1,9 +1,14 @@
 #include "inference/prompt.h"
 
-#include <algorithm>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "formats/chat_encoding.h"
+#include "formats/chat_template.h"
 #include "runs/start_token.h"
 
 namespace braid {
@@ -17,6 +22,37 @@ constexpr int64_t kCutTokens = 64;
 absl::Status TooLong(const std::string& got, int64_t context) {
   return absl::InvalidArgumentError(absl::StrCat("prompt: got ", got, " tokens, expected at most ",
                                                  context, " (the model's sequence_length)"));
+}
+
+// Refuses a text whose beginning alone is too long.
+absl::Status CheckBeginning(const v1::ModelConfig& model, const Tokenizer& tokenizer,
+                            const std::string& text) {
+  const int64_t context = model.sequence_length();
+  const int64_t too_many = context + kCutTokens;
+  for (size_t bytes = static_cast<size_t>(too_many) * kBytesPerToken; bytes < text.size();
+       bytes *= 2) {
+    const size_t beginning = tokenizer.Encode(text.substr(0, bytes)).size();
+    if (static_cast<int64_t>(beginning) > too_many) {
+      return TooLong(absl::StrCat("more than ", context), context);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int32_t>> Fitting(const v1::ModelConfig& model,
+                                             std::vector<int32_t> tokens) {
+  const int64_t context = model.sequence_length();
+  if (static_cast<int64_t>(tokens.size()) <= context) return tokens;
+  return TooLong(absl::StrCat(tokens.size()), context);
+}
+
+absl::StatusOr<ChatTemplate> TemplateOf(const v1::GenerateRequest& request,
+                                        const v1::ModelConfig& model) {
+  if (!request.chat_template().empty()) return FindChatTemplate(request.chat_template());
+  if (!model.chat_template().empty()) return FindChatTemplate(model.chat_template());
+  return absl::InvalidArgumentError(
+      absl::StrCat("chat: the model has no chat template, expected one of ",
+                   absl::StrJoin(ChatTemplateNames(), ", "), "; name it with --template"));
 }
 
 }  // namespace
@@ -34,18 +70,40 @@ std::vector<int32_t> PromptTokens(const v1::ModelConfig& model, const Tokenizer&
 absl::StatusOr<std::vector<int32_t>> FittingPromptTokens(const v1::ModelConfig& model,
                                                          const Tokenizer& tokenizer,
                                                          const std::string& text) {
-  const int64_t context = model.sequence_length();
-  const int64_t too_many = context + kCutTokens;
-  for (size_t bytes = static_cast<size_t>(too_many) * kBytesPerToken; bytes < text.size();
-       bytes *= 2) {
-    const size_t beginning = tokenizer.Encode(text.substr(0, bytes)).size();
-    if (static_cast<int64_t>(beginning) > too_many) {
-      return TooLong(absl::StrCat("more than ", context), context);
-    }
+  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, text));
+  return Fitting(model, PromptTokens(model, tokenizer, text));
+}
+
+absl::Status CheckChat(const v1::GenerateRequest& request, const v1::ModelConfig& model) {
+  if (request.chat()) return TemplateOf(request, model).status();
+  const bool system = !request.system().empty();
+  if (!system && request.chat_template().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(system ? "system" : "chat_template",
+                                                 ": got one without chat, expected chat: true "
+                                                 "(--chat)"));
+}
+
+absl::StatusOr<GenerationPrompt> PromptOf(const v1::GenerateRequest& request,
+                                          const v1::ModelConfig& model,
+                                          const Tokenizer& tokenizer) {
+  RETURN_IF_ERROR(CheckChat(request, model));
+  GenerationPrompt prompt;
+  if (!request.chat()) {
+    ASSIGN_OR_RETURN(prompt.tokens, FittingPromptTokens(model, tokenizer, request.prompt()));
+    return prompt;
   }
-  std::vector<int32_t> tokens = PromptTokens(model, tokenizer, text);
-  if (static_cast<int64_t>(tokens.size()) <= context) return tokens;
-  return TooLong(absl::StrCat(tokens.size()), context);
+  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, request.system()));
+  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, request.prompt()));
+  ASSIGN_OR_RETURN(const ChatTemplate chat, TemplateOf(request, model));
+  std::vector<ChatTurn> turns;
+  if (!request.system().empty()) turns.push_back({ChatRole::kSystem, request.system()});
+  turns.push_back({ChatRole::kUser, request.prompt()});
+  const ChatMarkers markers(tokenizer, StartTokenId(model, tokenizer));
+  const auto encode = [&](std::string_view text) { return tokenizer.Encode(text); };
+  const auto parts = RenderChat(chat, turns, /*literal=*/false, /*for_generation=*/true);
+  ASSIGN_OR_RETURN(prompt.tokens, Fitting(model, EncodeChat(parts, markers, encode).tokens));
+  prompt.end_of_turn = markers.EndOfTurn(chat);
+  return prompt;
 }
 
 }  // namespace braid

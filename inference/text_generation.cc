@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/splitmix.h"
@@ -16,6 +17,31 @@ namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+absl::Status CheckSearch(const v1::GenerateRequest& request) {
+  if (request.num_beams() < 1 || request.num_beams() > kMaxBeams) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_beams: got ", request.num_beams(), ", expected 1 to ", kMaxBeams));
+  }
+  if (!(request.length_penalty() >= 0 && request.length_penalty() <= 10)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("length_penalty: got ", request.length_penalty(), ", expected 0 to 10"));
+  }
+  if (request.no_repeat_ngram() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no_repeat_ngram: got ", request.no_repeat_ngram(), ", expected at least 0"));
+  }
+  if (request.num_beams() == 1) return absl::OkStatus();
+  if (request.temperature() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_beams: got ", request.num_beams(), " with temperature ",
+                     request.temperature(), ", expected temperature 0: a search does not sample"));
+  }
+  if (!request.want_routing()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("want_routing: got num_beams ", request.num_beams(),
+                   " too, expected 1: every beam has router weights of its own"));
+}
 
 absl::StatusOr<v1::GenerateRequest> Resolve(v1::GenerateRequest request) {
   FillStatedDefaults(&request);
@@ -36,6 +62,7 @@ absl::StatusOr<v1::GenerateRequest> Resolve(v1::GenerateRequest request) {
         absl::StrCat("active_experts: got ", request.active_experts(),
                      ", expected at least 1; leave it unset for the model's own number"));
   }
+  RETURN_IF_ERROR(CheckSearch(request));
   return request;
 }
 
@@ -59,6 +86,7 @@ absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& 
 absl::StatusOr<std::unique_ptr<TextGeneration>> TextGeneration::Create(
     const v1::GenerateRequest& asked, LanguageModel& model, const Tokenizer& tokenizer) {
   ASSIGN_OR_RETURN(v1::GenerateRequest request, Resolve(asked));
+  RETURN_IF_ERROR(CheckChat(request, model.config()));
   return std::unique_ptr<TextGeneration>(new TextGeneration(std::move(request), model, tokenizer));
 }
 
@@ -68,6 +96,7 @@ TextGeneration::TextGeneration(v1::GenerateRequest request, LanguageModel& model
 
 absl::StatusOr<v1::GenerateEvent> TextGeneration::Advance() {
   BRAID_CHECK(!done()) << "Advance after the end";
+  if (request_.num_beams() > 1) return AdvanceBeams();
   const Clock::time_point start = Clock::now();
   ASSIGN_OR_RETURN(const std::vector<float> logits, NextLogits());
   return Take(logits, Clock::now() - start);
@@ -80,6 +109,7 @@ std::vector<absl::StatusOr<v1::GenerateEvent>> TextGeneration::AdvanceTogether(
   std::vector<int32_t> tokens;
   for (const TextGeneration* text : texts) {
     BRAID_CHECK(text->begun() && !text->done()) << "neither begun nor at its end";
+    if (text->search_ != nullptr) continue;
     decoders.push_back(text->decoder_.get());
     tokens.push_back(text->newest_);
   }
@@ -87,14 +117,15 @@ std::vector<absl::StatusOr<v1::GenerateEvent>> TextGeneration::AdvanceTogether(
   if (texts.empty()) return events;
   const auto logits = texts.front()->model_.StepTogether(decoders, tokens);
   const Seconds spent = Clock::now() - start;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    // Errors in one sequence's arguments leave all sequences unchanged; other errors reset all of
-    // them.
-    const bool alone = absl::IsOutOfRange(logits.status());
+  size_t next = 0;
+  for (TextGeneration* text : texts) {
+    // The beams of a text are a batch of their own. Errors in one sequence's arguments leave all
+    // sequences unchanged; other errors reset all of them.
+    const bool alone = text->search_ != nullptr || absl::IsOutOfRange(logits.status());
     if (alone) {
-      events.push_back(texts[i]->Advance());
+      events.push_back(text->Advance());
     } else if (logits.ok()) {
-      events.push_back(texts[i]->Take((*logits)[i], spent));
+      events.push_back(text->Take((*logits)[next++], spent));
     } else {
       events.push_back(logits.status());
     }
@@ -107,12 +138,63 @@ TextGeneration::Logits TextGeneration::NextLogits() {
 }
 
 TextGeneration::Logits TextGeneration::ReadPrompt() {
-  ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
-                   FittingPromptTokens(model_.config(), tokenizer_, request_.prompt()));
-  text_.emplace(tokenizer_, prompt);
-  num_tokens_ = static_cast<int64_t>(prompt.size());
+  ASSIGN_OR_RETURN(GenerationPrompt prompt, PromptOf(request_, model_.config(), tokenizer_));
+  sequence_ = std::move(prompt.tokens);
+  end_of_turn_ = prompt.end_of_turn;
+  text_.emplace(tokenizer_, sequence_);
+  num_tokens_ = static_cast<int64_t>(sequence_.size());
   decoder_ = model_.NewDecoder(ModeOf(request_), request_.active_experts());
-  return decoder_->Prefill(prompt);
+  return decoder_->Prefill(sequence_);
+}
+
+std::vector<int32_t> TextGeneration::Ends() const {
+  std::vector<int32_t> ends = {tokenizer_.eos_id()};
+  if (end_of_turn_.has_value()) ends.push_back(*end_of_turn_);
+  return ends;
+}
+
+absl::Status TextGeneration::BeginBeams() {
+  ASSIGN_OR_RETURN(std::vector<float> logits, ReadPrompt());
+  const int64_t room = model_.config().sequence_length() - num_tokens_ + 1;
+  BeamOptions options = {.num_beams = request_.num_beams(),
+                         .length_penalty = request_.length_penalty(),
+                         .no_repeat_ngram = request_.no_repeat_ngram(),
+                         .ends = Ends(),
+                         .max_tokens = std::min<int64_t>(request_.max_tokens(), room),
+                         .vocab_size = tokenizer_.vocab_size()};
+  options.step = [this](std::span<Decoder* const> decoders, std::span<const int32_t> tokens) {
+    return model_.StepTogether(decoders, tokens);
+  };
+  search_ =
+      std::make_unique<BeamSearch>(std::move(options), *decoder_, sequence_, std::move(logits));
+  return absl::OkStatus();
+}
+
+// Extends every beam by a token; the last event has the text of the best one.
+absl::StatusOr<v1::GenerateEvent> TextGeneration::AdvanceBeams() {
+  const Clock::time_point start = Clock::now();
+  if (search_ == nullptr) RETURN_IF_ERROR(BeginBeams());
+  RETURN_IF_ERROR(search_->Advance());
+  event_.set_num_tokens(static_cast<int32_t>(search_->length()));
+  if (search_->done()) {
+    const std::vector<int32_t>& tokens = search_->best().tokens;
+    std::string text;
+    for (const int32_t token : tokens) text += text_->Add(token);
+    AppendText(text + text_->Finish());
+    event_.set_num_tokens(static_cast<int32_t>(tokens.size()));
+    event_.set_done(true);
+  }
+  working_ += Clock::now() - start;
+  event_.set_tokens_per_second(event_.num_tokens() / std::max(working_.count(), 1e-9));
+  return event_;
+}
+
+void TextGeneration::AppendText(std::string text) {
+  if (request_.chat() && !has_text_) {
+    text = std::string(absl::StripLeadingAsciiWhitespace(text));
+  }
+  has_text_ |= !text.empty();
+  event_.mutable_text()->append(text);
 }
 
 absl::StatusOr<v1::GenerateEvent> TextGeneration::Take(const std::vector<float>& logits,
@@ -122,11 +204,13 @@ absl::StatusOr<v1::GenerateEvent> TextGeneration::Take(const std::vector<float>&
   AddRouting();
   const uint64_t bits = Mix64(request_.seed(), static_cast<uint64_t>(event_.num_tokens()));
   // Embeddings beyond the tokenizer's pieces are padding.
-  const auto pieces = std::span(logits).first(static_cast<size_t>(tokenizer_.vocab_size()));
+  std::vector<float> pieces(logits.begin(), logits.begin() + tokenizer_.vocab_size());
+  const std::vector<int32_t> ends = Ends();
+  BanRepeatedNgrams(sequence_, request_.no_repeat_ngram(), ends, pieces);
   ASSIGN_OR_RETURN(const int32_t token, SampleToken(pieces, request_.temperature(),
                                                     request_.top_p(), UnitInterval(bits)));
-  event_.set_done(token == tokenizer_.eos_id() || Append(token));
-  if (event_.done()) event_.mutable_text()->append(text_->Finish());
+  event_.set_done(std::ranges::find(ends, token) != ends.end() || Append(token));
+  if (event_.done()) AppendText(text_->Finish());
   working_ += spent + (Clock::now() - start);
   event_.set_tokens_per_second(event_.num_tokens() / std::max(working_.count(), 1e-9));
   return event_;
@@ -137,8 +221,9 @@ bool TextGeneration::Append(int32_t token) {
   const bool full = num_tokens_ >= model_.config().sequence_length();
   ++num_tokens_;
   newest_ = token;
+  sequence_.push_back(token);
   event_.set_num_tokens(event_.num_tokens() + 1);
-  event_.set_text(text_->Add(token));
+  AppendText(text_->Add(token));
   return full || event_.num_tokens() >= request_.max_tokens();
 }
 

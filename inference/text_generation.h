@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@
 #include "braid/v1/generation.pb.h"
 #include "formats/tokenizer.h"
 #include "inference/token_text.h"
+#include "model/config/beam_search.h"
 #include "model/language_model.h"
 
 namespace braid {
@@ -21,10 +23,11 @@ namespace braid {
 // Returns DataLoss when the tokenizer of a checkpoint has more pieces than its model.
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, const v1::ModelConfig& model);
 
-// Continues a prompt as the start of a document until the model ends it (EOS), max_tokens are
-// sampled or the context is full. Token i is drawn with a number that depends only on the seed and
-// i, and each generation has its own decoder, so the text is a function of the request, the weights
-// and the number of threads, whatever else the model computes in between.
+// Continues a prompt as the start of a document, or answers it as a turn of a chat, until the model
+// ends it (EOS or the template's end of turn), max_tokens are sampled or the context is full. Token
+// i is drawn with a number that depends only on the seed and i, and each generation has its own
+// decoder, so the text is a function of the request, the weights and the number of threads,
+// whatever else the model computes in between. A beam search returns its text with the last event.
 //
 //   ASSIGN_OR_RETURN(auto text, TextGeneration::Create(request, *model, *tokenizer));
 //   while (!text->done()) {
@@ -40,10 +43,10 @@ class TextGeneration {
                                                                 LanguageModel& model,
                                                                 const Tokenizer& tokenizer);
 
-  // Samples one token; the first call reads the prompt first. The event holds the characters
-  // completed by the token, possibly none; the mixtures, if requested and changed; and `done` at
-  // the end. InvalidArgument when the prompt does not fit, DataLoss when logits are NaN. Requires
-  // !done().
+  // Samples one token, or one of every beam; the first call reads the prompt first. The event holds
+  // the characters completed by the token, possibly none; the mixtures, if requested and changed;
+  // and `done` at the end. InvalidArgument when the prompt does not fit, DataLoss when logits are
+  // NaN. Requires !done().
   absl::StatusOr<v1::GenerateEvent> Advance();
 
   // Advances several generations of one model that have begun, computing their logits as a batch
@@ -64,6 +67,11 @@ class TextGeneration {
 
   Logits NextLogits();
   Logits ReadPrompt();
+  absl::StatusOr<v1::GenerateEvent> AdvanceBeams();
+  absl::Status BeginBeams();
+  std::vector<int32_t> Ends() const;
+  // The event's text so far, in a chat without the white space that joins it to the prompt.
+  void AppendText(std::string text);
   absl::StatusOr<v1::GenerateEvent> Take(const std::vector<float>& logits, Seconds spent);
   bool Append(int32_t token);
   void AddRouting();
@@ -76,6 +84,10 @@ class TextGeneration {
   std::optional<TokenText> text_;  // created by the first turn
   int64_t num_tokens_ = 0;         // including the prompt
   int32_t newest_ = 0;
+  std::vector<int32_t> sequence_;        // prompt and text
+  std::optional<int32_t> end_of_turn_;   // ends an answer of the chat
+  bool has_text_ = false;                // an event had text
+  std::unique_ptr<BeamSearch> search_;   // with several beams
   std::vector<ExpertMixture> mixtures_;  // last reported, by layer
   Seconds working_{0};
   v1::GenerateEvent event_;

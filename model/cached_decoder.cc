@@ -14,10 +14,28 @@
 #include "model/tensor_guard.h"
 
 namespace braid {
+namespace {
+
+// Copies only the positions of the cache that are in use.
+LayerState CopyOf(const LayerState& layer, int64_t position) {
+  const at::Tensor cache = at::empty(
+      {2, layer.keys.size(0), layer.keys.size(1), layer.keys.size(2)}, layer.keys.options());
+  cache[0].narrow(1, 0, position).copy_(layer.keys.narrow(1, 0, position));
+  cache[1].narrow(1, 0, position).copy_(layer.values.narrow(1, 0, position));
+  return {cache[0], cache[1], layer.ffn->Clone(), layer.position};
+}
+
+}  // namespace
 
 CachedDecoder::CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
                              const AttentionTables& tables, MergeMode mode)
-    : config_(std::move(config)), model_{config_, weights, tables}, mode_(mode) {}
+    : CachedDecoder(std::make_shared<const v1::ModelConfig>(std::move(config)), weights, tables,
+                    mode) {}
+
+CachedDecoder::CachedDecoder(std::shared_ptr<const v1::ModelConfig> config,
+                             const TransformerWeights& weights, const AttentionTables& tables,
+                             MergeMode mode)
+    : config_(std::move(config)), model_{*config_, weights, tables}, mode_(mode) {}
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_t> prompt) {
   if (prompt.empty()) {
@@ -30,10 +48,10 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
                                                    limit, "; shorten it"));
   }
   RETURN_IF_ERROR(CheckTokens(prompt));
-  RETURN_IF_ERROR(CheckMixingInference(config_));
-  if (config_.routing().has_token()) {
-    RETURN_IF_ERROR(
-        CheckActiveExperts(config_, "active_experts", config_.routing().token().active_experts()));
+  RETURN_IF_ERROR(CheckMixingInference(*config_));
+  if (config_->routing().has_token()) {
+    RETURN_IF_ERROR(CheckActiveExperts(*config_, "active_experts",
+                                       config_->routing().token().active_experts()));
   }
   reused_tokens_ = Reusable(prompt);
   return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
@@ -75,6 +93,36 @@ absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::ScoreContinuation
   }
   return WithoutGradients<std::vector<std::vector<float>>>(
       [&] { return ContinuationScores(model_, continuations, &sequence_); });
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> CachedDecoder::Fork() const {
+  if (sequence_.tokens.empty()) {
+    return absl::FailedPreconditionError("Fork was called before Prefill");
+  }
+  std::unique_ptr<CachedDecoder> fork(
+      new CachedDecoder(config_, model_.weights, model_.tables, mode_));
+  ASSIGN_OR_RETURN(fork->sequence_,
+                   WithoutGradients<SequenceState>([this] { return CopyOfSequence(); }));
+  return fork;
+}
+
+SequenceState CachedDecoder::CopyOfSequence() const {
+  SequenceState copy;
+  copy.tokens = sequence_.tokens;
+  copy.segment = sequence_.segment;
+  copy.mode = sequence_.mode;
+  copy.active_experts = sequence_.active_experts;
+  copy.last_hidden = sequence_.last_hidden;
+  const int64_t position = sequence_.position();
+  for (const LayerState& layer : sequence_.layers) copy.layers.push_back(CopyOf(layer, position));
+  for (const auto& [number, mixing] : sequence_.mixing) {
+    MixingState& to = copy.mixing[number];
+    to.inputs = at::empty_like(mixing.inputs);
+    to.inputs.narrow(0, 0, position).copy_(mixing.inputs.narrow(0, 0, position));
+    to.choice = mixing.choice;
+    for (const auto& [other, layer] : mixing.others) to.others[other] = CopyOf(layer, position);
+  }
+  return copy;
 }
 
 absl::Status CachedDecoder::CheckTokens(std::span<const int32_t> tokens) const {

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,7 @@ class CachedDecoder final : public Decoder {
   absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
       std::span<const std::vector<int32_t>> continuations) override;
   std::vector<ExpertMixture> Mixtures() const override;
+  absl::StatusOr<std::unique_ptr<Decoder>> Fork() const override;
   int64_t reused_tokens() const override { return reused_tokens_; }
 
   // Runs Step on every decoder; all belong to one model. See LanguageModel::StepTogether.
@@ -53,7 +55,12 @@ class CachedDecoder final : public Decoder {
   // Appends any number of tokens and returns the logits [V] after the last one.
   std::vector<float> Append(std::span<const int32_t> tokens);
 
-  const v1::ModelConfig config_;
+  CachedDecoder(std::shared_ptr<const v1::ModelConfig> config, const TransformerWeights& weights,
+                const AttentionTables& tables, MergeMode mode);
+  SequenceState CopyOfSequence() const;
+
+  // Shared with forks, whose FFNs refer to it.
+  const std::shared_ptr<const v1::ModelConfig> config_;
   const ModelTensors model_;
   const MergeMode mode_;
   SequenceState sequence_;

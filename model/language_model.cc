@@ -105,8 +105,8 @@ class LanguageModel::Impl {
       if (spec.gradient_offset >= 0) {
         gradient = gradients().subspan(spec.gradient_offset, spec.size);
       }
-      parameters_.push_back(
-          {spec.name, spec.shape, value, gradient, spec.shape.size() > 1, spec.trained});
+      parameters_.push_back({spec.name, spec.shape, value, gradient, spec.shape.size() > 1,
+                             spec.trained, spec.rate_factor});
       FillInitialValues(spec, seed, value);
     }
     weights_ = BindWeights(config_, finetuning_, values_, gradients_);
@@ -214,7 +214,8 @@ class LanguageModel::Impl {
                         .instances = identity.instances,
                         .passes = passes,
                         .tokens = {},
-                        .counted = counted.repeat({passes, 1})},
+                        .counted = counted.repeat({passes, 1}),
+                        .embedding_noise = finetuning_.embedding_noise()},
                        visible);
     TrainResult result;
     const Loss loss = LossOf(states, TokenTensor(targets, 1)[0], gradient_scale, &result);
@@ -264,7 +265,9 @@ class LanguageModel::Impl {
     if (config_.consistency_loss() == 0) {
       const CrossEntropyResult loss =
           CrossEntropy(states.hidden, weights_.head, targets, scale,
-                       {.soft_cap = config_.logit_soft_cap(), .z_loss = config_.z_loss()});
+                       {.soft_cap = config_.logit_soft_cap(),
+                        .z_loss = config_.z_loss(),
+                        .label_smoothing = finetuning_.label_smoothing()});
       return {loss.total, loss.token_loss};
     }
     const ConsistencyResult loss = ConsistencyCrossEntropy(states.hidden, weights_.head, targets,

@@ -43,6 +43,8 @@ struct Parameter {
   // False for a parameter that keeps its initial value, such as the matrix of a FROZEN gate: its
   // gradient stays zero, and an optimizer must leave it alone.
   bool trained = true;
+  // Factor of the learning rate; 0 for a parameter that keeps its value although it is trained.
+  double rate_factor = 1;
 };
 
 // Routing weights of one layer with experts, [B, R, E]; each row [E] sums to 1. A row covers

@@ -15,6 +15,7 @@
 #include "model/config/model_config.h"
 #include "model/config/rotary_frequencies.h"
 #include "model/document_mask.h"
+#include "model/embedding_noise.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/layer_mixing.h"
@@ -319,6 +320,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
           : MixingUnits();
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
+  if (context.embedding_noise > 0) h = h + EmbeddingNoise(context, visible, tokens.sizes(), d);
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     context.layer = layer;
     const RoutedFfn own = pass.Layer(layer, h, visible, context);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "formats/chat_template.h"
 #include "formats/packed_dataset.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
@@ -96,6 +97,13 @@ absl::Status FillVocabulary(const DatasetInfo& data, v1::ModelConfig* model) {
   return BadField("model.vocab_size", absl::StrCat(model->vocab_size()),
                   absl::StrCat("at least the vocabulary of the dataset's tokenizer, ",
                                data.vocab_size, " (leave it unset)"));
+}
+
+absl::Status CheckChatTemplate(const v1::ModelConfig& model) {
+  if (model.chat_template().empty()) return absl::OkStatus();
+  const absl::Status found = FindChatTemplate(model.chat_template()).status();
+  return absl::Status(found.ok() ? found.code() : absl::StatusCode::kInvalidArgument,
+                      absl::StrCat("model.chat_template: ", found.message()));
 }
 
 // Texts must begin in training as they do when the model is used.
@@ -328,6 +336,7 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
   RETURN_IF_ERROR(FillVocabulary(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillStartToken(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(CheckChatTemplate(resolved.model()));
   ASSIGN_OR_RETURN(*resolved.mutable_model(), ResolveModelConfig(resolved.model()));
   FillStatedDefaults(&resolved);
   RETURN_IF_ERROR(FillRanks(&resolved));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "base/check.h"
@@ -60,7 +61,7 @@ void CutIntoBlocks(const AdamwParameter& p, std::vector<AdamwParameter>* blocks)
   for (size_t begin = 0; begin < n; begin += kAdamwBlock) {
     const size_t size = std::min(kAdamwBlock, n - begin);
     blocks->push_back({p.value.subspan(begin, size), p.gradient.subspan(begin, size),
-                       p.m.subspan(begin, size), p.v.subspan(begin, size), p.decay});
+                       p.m.subspan(begin, size), p.v.subspan(begin, size), p.decay, p.rate_factor});
   }
 }
 
@@ -69,12 +70,18 @@ void CutIntoBlocks(const AdamwParameter& p, std::vector<AdamwParameter>* blocks)
 void AdamwStep(const AdamwSettings& settings, double learning_rate, int64_t step,
                double gradient_factor, std::span<const AdamwParameter> parameters) {
   BRAID_CHECK(step >= 1) << step;
-  const Constants constants = ConstantsOf(settings, learning_rate, step, gradient_factor);
+  std::map<double, Constants> constants;  // by rate factor
+  for (const AdamwParameter& p : parameters) {
+    constants.try_emplace(
+        p.rate_factor, ConstantsOf(settings, learning_rate * p.rate_factor, step, gradient_factor));
+  }
   std::vector<AdamwParameter> blocks;
   for (const AdamwParameter& parameter : parameters) CutIntoBlocks(parameter, &blocks);
   const int64_t num_blocks = static_cast<int64_t>(blocks.size());
 #pragma omp parallel for schedule(static) if (num_blocks > 1)
-  for (int64_t b = 0; b < num_blocks; ++b) UpdateBlock(constants, blocks[b]);
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    UpdateBlock(constants.at(blocks[b].rate_factor), blocks[b]);
+  }
 }
 
 }  // namespace braid

@@ -109,7 +109,8 @@ std::vector<MuonMatrices> MuonMatricesOf(const v1::ModelConfig& resolved,
     matrices.push_back({.offset = static_cast<size_t>(spec.gradient_offset),
                         .count = spec.size / (rows * columns),
                         .rows = rows,
-                        .columns = columns});
+                        .columns = columns,
+                        .rate_factor = spec.rate_factor});
   }
   std::ranges::sort(matrices, {}, &MuonMatrices::offset);
   return matrices;
@@ -132,7 +133,8 @@ absl::Status MuonStep(const MuonSettings& settings, double learning_rate, double
     if (part.size() == 0) continue;
     const Shard whole = WholeMatrices(m, part);
     Orthogonalize(gradients.subspan(whole.begin, whole.size()), m.rows, m.columns);
-    Apply(1 - learning_rate * settings.weight_decay, learning_rate * UpdateScale(m),
+    const double rate = learning_rate * m.rate_factor;
+    Apply(1 - rate * settings.weight_decay, rate * UpdateScale(m),
           gradients.subspan(part.begin, part.size()), values.subspan(part.begin, part.size()));
   }
   return absl::OkStatus();

@@ -50,13 +50,14 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> StartingModel(const v1::RunSpec& 
   if (IsPartial(spec.finetuning())) return PartlyTrainedModel(spec);
   const v1::ModelConfig dense = DenseCounterpart(spec.model());
   if (spec.init_from().empty()) {
-    return LanguageModel::Create(DenseSteps(spec) > 0 ? dense : spec.model(), spec.seed());
+    return LanguageModel::Create(DenseSteps(spec) > 0 ? dense : spec.model(), spec.seed(),
+                                 spec.finetuning());
   }
   ASSIGN_OR_RETURN(const auto source, LoadModel(spec.init_from()));
   // A sequence or segment length other than the source's makes it another model.
-  ASSIGN_OR_RETURN(
-      auto model,
-      LanguageModel::Create(UsesExperts(source->config()) ? spec.model() : dense, spec.seed()));
+  ASSIGN_OR_RETURN(auto model,
+                   LanguageModel::Create(UsesExperts(source->config()) ? spec.model() : dense,
+                                         spec.seed(), spec.finetuning()));
   RETURN_IF_ERROR(CopyWeights(*source, spec.init_from(), model.get()));
   return model;
 }

@@ -219,8 +219,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
                                            int rank) {
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   RETURN_IF_ERROR(CheckBelongs(checkpoint, record, spec, dataset_key));
-  ASSIGN_OR_RETURN(auto model,
-                   LanguageModel::Create(record.model, spec.seed(), record.partial.finetuning()));
+  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, spec.seed(), spec.finetuning()));
   const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);
   if (record.partial.has_base()) {

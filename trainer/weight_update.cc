@@ -39,7 +39,8 @@ std::vector<AdamwParameter> OwnParameters(TrainingState& state,
                      .gradient = p.gradient.subspan(begin - offset, size),
                      .m = std::span(state.m).subspan(moment, size),
                      .v = std::span(state.v).subspan(moment, size),
-                     .decay = p.decay});
+                     .decay = p.decay,
+                     .rate_factor = p.rate_factor});
     }
   }
   return own;

@@ -21,11 +21,25 @@ using Row = std::vector<std::string>;
 
 std::string Percent(double share) { return absl::StrFormat("%.1f", 100 * share); }
 
+// Returns whether a figure is not a share.
+bool IsPlainNumber(const std::string& metric) {
+  return metric == FigureName(v1::NIST) || metric == FigureName(v1::CIDER) ||
+         metric == FigureName(v1::ANSWER_LOSS);
+}
+
+std::string FigureText(const std::string& metric, double value) {
+  return IsPlainNumber(metric) ? absl::StrFormat("%.3f", value) : Percent(value);
+}
+
+std::string IntervalText(const std::string& metric, const v1::Interval& interval) {
+  return absl::StrCat("[", FigureText(metric, interval.low()), ", ",
+                      FigureText(metric, interval.high()), "]");
+}
+
 std::string WithInterval(const v1::TaskMetric& metric) {
-  const std::string value = Percent(metric.value());
+  const std::string value = FigureText(metric.name(), metric.value());
   if (!metric.has_interval()) return value;
-  return absl::StrFormat("%s [%.1f, %.1f]", value, 100 * metric.interval().low(),
-                         100 * metric.interval().high());
+  return absl::StrCat(value, " ", IntervalText(metric.name(), metric.interval()));
 }
 
 // A task, scored with this number of active experts (0: no such choice).
@@ -40,14 +54,24 @@ std::string TaskName(const v1::TaskResult& result) {
   return absl::StrCat(result.task(), ", ", active, active == 1 ? " expert" : " experts");
 }
 
-// Returns the results of one task in the order of the columns; nullptr for a routing without
-// result.
-std::vector<const v1::TaskResult*> ByRouting(const v1::TasksResult& result, const TaskKey& task,
-                                             const std::vector<v1::InferenceRouting>& routings) {
-  std::vector<const v1::TaskResult*> found(routings.size(), nullptr);
+// A model, "" for the only one, under a routing.
+using ColumnKey = std::pair<std::string, v1::InferenceRouting>;
+
+ColumnKey ColumnOf(const v1::TaskResult& result) { return {result.model(), result.routing()}; }
+
+std::string ColumnName(const ColumnKey& column) {
+  const std::string routing =
+      column.second == v1::PROMPT_ROUTING ? "PROMPT ROUTING" : "SEGMENT ROUTING";
+  return column.first.empty() ? routing : absl::StrCat(column.first, ", ", routing);
+}
+
+// Returns the results of one task in the order of the columns; nullptr for a column without result.
+std::vector<const v1::TaskResult*> ByColumn(const v1::TasksResult& result, const TaskKey& task,
+                                            const std::vector<ColumnKey>& columns) {
+  std::vector<const v1::TaskResult*> found(columns.size(), nullptr);
   for (const v1::TaskResult& one : result.results()) {
     if (KeyOf(one) != task) continue;
-    const auto column = std::ranges::find(routings, one.routing()) - routings.begin();
+    const auto column = std::ranges::find(columns, ColumnOf(one)) - columns.begin();
     found[static_cast<size_t>(column)] = &one;
   }
   return found;
@@ -102,25 +126,39 @@ std::string Presence(const v1::TaskSpec& task, const std::filesystem::path& data
   return absl::StrCat(TaskFolder(task), "/", (*file)->path());
 }
 
+// Prints what further models gain over the first.
+void PrintComparisons(const v1::TasksResult& result, std::ostream& out) {
+  if (result.comparisons().empty()) return;
+  std::vector<Row> rows = {
+      {"TASK", "METRIC", "MODEL", "MINUS", "DIFFERENCE", "ONLY MODEL", "ONLY BASELINE"}};
+  for (const v1::TaskComparison& one : result.comparisons()) {
+    const std::string difference = FigureText(one.metric(), one.difference());
+    Row row = {one.task(), one.metric(), ColumnName({one.model(), one.routing()}), one.baseline(),
+               absl::StrCat(difference, " ", IntervalText(one.metric(), one.interval()))};
+    const bool counted = one.num_only_model() + one.num_only_baseline() > 0;
+    row.push_back(counted ? WithThousands(one.num_only_model()) : "");
+    row.push_back(counted ? WithThousands(one.num_only_baseline()) : "");
+    rows.push_back(std::move(row));
+  }
+  out << "\n";
+  PrintTable(rows, out);
+}
+
 }  // namespace
 
 void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
   std::vector<TaskKey> tasks;
-  std::vector<v1::InferenceRouting> routings;
+  std::vector<ColumnKey> keys;
   for (const v1::TaskResult& one : result.results()) {
     if (std::ranges::find(tasks, KeyOf(one)) == tasks.end()) tasks.push_back(KeyOf(one));
-    if (std::ranges::find(routings, one.routing()) == routings.end()) {
-      routings.push_back(one.routing());
-    }
+    if (std::ranges::find(keys, ColumnOf(one)) == keys.end()) keys.push_back(ColumnOf(one));
   }
   Row header = {"TASK", "EXAMPLES", "SHOTS", "METRIC", "CHANCE"};
-  for (const v1::InferenceRouting routing : routings) {
-    header.push_back(routing == v1::PROMPT_ROUTING ? "PROMPT ROUTING" : "SEGMENT ROUTING");
-  }
+  for (const ColumnKey& key : keys) header.push_back(ColumnName(key));
   header.push_back("SHORTENED");
   std::vector<Row> rows = {header};
   for (const TaskKey& task : tasks) {
-    const auto columns = ByRouting(result, task, routings);
+    const auto columns = ByColumn(result, task, keys);
     const v1::TaskResult& first = **std::ranges::find_if(columns, [](auto* one) { return one; });
     for (int figure = 0; figure < first.metrics_size(); ++figure) {
       rows.push_back(FigureRow(first, figure, columns));
@@ -128,6 +166,7 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
     if (first.has_num_clean_examples()) rows.push_back(CleanRow(first, columns));
   }
   PrintTable(rows, out);
+  PrintComparisons(result, out);
   out << absl::StrFormat("\n%s at step %d; percent with 95 %% confidence intervals over examples\n",
                          result.model(), result.step());
   const std::map<std::string, std::string> skipped(result.skipped().begin(),

@@ -103,6 +103,14 @@ double WordF1(const std::vector<std::string>& a, const std::vector<std::string>&
 
 }  // namespace
 
+std::string LowerCase(absl::string_view text) {
+  std::string lower;
+  UnicodeString::fromUTF8(icu::StringPiece(text.data(), static_cast<int32_t>(text.size())))
+      .toLower(icu::Locale::getRoot())
+      .toUTF8String(lower);
+  return lower;
+}
+
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization) {
   if (normalization == v1::VERBATIM) return std::string(text);
   return absl::StrJoin(NormalizedWords(text, normalization), " ");

@@ -18,6 +18,9 @@ namespace braid {
 // case are those of Unicode. Bytes that are not UTF-8 become U+FFFD.
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization);
 
+// Returns a text in the lower case of Unicode.
+std::string LowerCase(absl::string_view text);
+
 // Returns whether the answer equals a reference, both normalized.
 bool IsExactMatch(absl::string_view answer, std::span<const std::string> references,
                   v1::AnswerNormalization normalization);

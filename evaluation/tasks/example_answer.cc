@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/answer_loss.h"
+#include "model/config/beam_search.h"
 
 namespace braid {
 namespace {
@@ -74,31 +76,87 @@ size_t FindStop(const v1::FreeAnswer& free, const std::string& text) {
   return first;
 }
 
-absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int32_t>& context,
-                                  const Asking& asking) {
+// The text of generated tokens. The first word of a text loses its leading space; after the
+// prompt's last token it keeps it.
+class AnswerDecoding {
+ public:
+  AnswerDecoding(const v1::FreeAnswer& free, const TextCodec& codec, int32_t last_token)
+      : free_(free), codec_(codec), last_(last_token), begin_(codec.decode({&last_, 1}).size()) {}
+
+  std::string Text(std::span<const int32_t> tokens) const {
+    std::vector<int32_t> all = {last_};
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    return codec_.decode(all).substr(begin_);
+  }
+  // Returns the text before the first stop sequence; nullopt if there is none yet.
+  std::optional<std::string> Stopped(std::span<const int32_t> tokens) const {
+    const std::string text = Text(tokens);
+    const size_t stop = FindStop(free_, text);
+    return stop == text.npos ? std::nullopt : std::optional(text.substr(0, stop));
+  }
+
+ private:
+  const v1::FreeAnswer& free_;
+  const TextCodec& codec_;
+  const int32_t last_;
+  const size_t begin_;
+};
+
+absl::StatusOr<std::vector<int32_t>> SearchTokens(const v1::FreeAnswer& free,
+                                                  const AnswerDecoding& decoding,
+                                                  const std::vector<int32_t>& context,
+                                                  std::vector<float> logits, int64_t most,
+                                                  const Asking& asking) {
+  BeamOptions options = {.num_beams = free.num_beams(),
+                         .length_penalty = free.has_length_penalty() ? free.length_penalty() : 1,
+                         .no_repeat_ngram = free.no_repeat_ngram(),
+                         .ends = {asking.codec.eos_id},
+                         .max_tokens = most,
+                         .vocab_size = asking.codec.vocab_size};
+  options.is_complete = [&](std::span<const int32_t> tokens) {
+    return decoding.Stopped(tokens).has_value();
+  };
+  BeamSearch search(std::move(options), asking.decoder, context, std::move(logits));
+  while (!search.done()) RETURN_IF_ERROR(search.Advance());
+  return search.best().tokens;
+}
+
+// Returns the most likely token after each, until an end.
+absl::StatusOr<std::vector<int32_t>> GreedyTokens(const v1::FreeAnswer& free,
+                                                  const AnswerDecoding& decoding,
+                                                  std::vector<int32_t> sequence,
+                                                  std::vector<float> logits, int64_t most,
+                                                  const Asking& asking) {
   const TextCodec& codec = asking.codec;
-  ASSIGN_OR_RETURN(std::vector<float> logits, asking.decoder.Prefill(context));
-  const int64_t room = asking.context_length - static_cast<int64_t>(context.size());
-  const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
-  // The first word of a text loses its leading space; after the prompt's last token it keeps it.
-  std::vector<int32_t> tokens = {context.back()};
-  const size_t begin = codec.decode(tokens).size();
-  std::string text;
-  for (int64_t i = 0; i < most; ++i) {
+  std::vector<int32_t> tokens;
+  while (std::ssize(tokens) < most) {
+    BanRepeatedNgrams(sequence, free.no_repeat_ngram(), {&codec.eos_id, 1}, logits);
     const int32_t token = MostLikely(logits, codec.vocab_size);
     RETURN_IF_ERROR(CheckFinite(logits[static_cast<size_t>(token)]));
     if (token == codec.eos_id) break;
     tokens.push_back(token);
-    text = codec.decode(tokens).substr(begin);
-    const size_t stop = FindStop(task.spec.free(), text);
-    if (stop != std::string::npos) {
-      text.resize(stop);
-      break;
-    }
-    if (i + 1 < most) {
+    sequence.push_back(token);
+    if (decoding.Stopped(tokens).has_value()) break;
+    if (std::ssize(tokens) < most) {
       ASSIGN_OR_RETURN(logits, asking.decoder.Step(token));
     }
   }
+  return tokens;
+}
+
+absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int32_t>& context,
+                                  const Asking& asking) {
+  const v1::FreeAnswer& free = task.spec.free();
+  ASSIGN_OR_RETURN(std::vector<float> logits, asking.decoder.Prefill(context));
+  const int64_t room = asking.context_length - static_cast<int64_t>(context.size());
+  const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
+  if (most < 1) return "";
+  const AnswerDecoding decoding(free, asking.codec, context.back());
+  ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                   free.num_beams() > 1
+                       ? SearchTokens(free, decoding, context, std::move(logits), most, asking)
+                       : GreedyTokens(free, decoding, context, std::move(logits), most, asking));
+  const std::string text = decoding.Stopped(tokens).value_or(decoding.Text(tokens));
   return std::string(absl::StripAsciiWhitespace(text));
 }
 

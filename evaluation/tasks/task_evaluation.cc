@@ -148,6 +148,23 @@ std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& mode
                                                RoutingName(options.routing), digest);
 }
 
+absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
+                                                         const AskedModel& model,
+                                                         const TaskEvaluationOptions& options) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<AnswerLog> log,
+      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
+                      [&](const ExampleAnswer& answer) { return Fits(task, answer); }));
+  const std::vector<int64_t> examples =
+      SampleExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
+  for (const int64_t example : examples) {
+    if (log->answers().contains(example)) continue;
+    return absl::NotFoundError(absl::StrCat("task \"", task.spec.name(), "\": example ", example,
+                                            " has no stored answer; evaluate the model again"));
+  }
+  return AnswersTo(examples, *log);
+}
+
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress) {

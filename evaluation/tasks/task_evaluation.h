@@ -62,6 +62,12 @@ int ShotsOf(const v1::TaskSpec& spec, int num_shots);
 std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
                                   const TaskEvaluationOptions& options);
 
+// Returns the answers of an evaluation that is complete, in the order of the examples. NotFound
+// when some are missing; other errors are those of AnswerLog.
+absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
+                                                         const AskedModel& model,
+                                                         const TaskEvaluationOptions& options);
+
 // Evaluates the task. DataLoss when a stored answer does not fit the task; other errors are those
 // of AnswerLog and AnswerExample.
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,

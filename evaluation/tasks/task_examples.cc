@@ -1,6 +1,7 @@
 #include "evaluation/tasks/task_examples.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,6 +114,9 @@ class ExampleMaker {
       return RecordError(record, "the list of accepted answers is empty");
     ASSIGN_OR_RETURN(std::string prompt, prompt_.Render(record));
     example->prompts.push_back(std::move(prompt));
+    if (spec_.free().group_by().empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const Texts group, FieldTexts(record, spec_.free().group_by()));
+    example->group = absl::StrJoin(group, "\n");
     return absl::OkStatus();
   }
 
@@ -149,6 +153,21 @@ absl::StatusOr<std::vector<TaskExample>> ReadExamples(const v1::TaskSpec& spec,
   if (!examples.empty()) return examples;
   return absl::InvalidArgumentError(
       absl::StrCat((folder / file.path()).string(), ": contains no examples"));
+}
+
+std::vector<TaskExample> WithGroupsTogether(std::vector<TaskExample> examples) {
+  std::vector<TaskExample> together;
+  std::map<std::string, size_t> places;  // in `together`, by group
+  for (TaskExample& example : examples) {
+    const auto [place, added] = places.emplace(example.group, together.size());
+    if (added) {
+      together.push_back(std::move(example));
+      continue;
+    }
+    std::vector<std::string>& references = together[place->second].references;
+    references.insert(references.end(), example.references.begin(), example.references.end());
+  }
+  return together;
 }
 
 // Without a separate file, the examples themselves serve as demonstrations.
@@ -205,6 +224,7 @@ absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const fs::path& da
   LoadedTask task;
   task.spec = spec;
   ASSIGN_OR_RETURN(task.examples, ReadExamples(spec, *file, folder, false));
+  if (!spec.free().group_by().empty()) task.examples = WithGroupsTogether(std::move(task.examples));
   ASSIGN_OR_RETURN(task.files_digest, DigestOf(*file, folder, 0));
   if (num_shots > 0) RETURN_IF_ERROR(LoadDemonstrations(*file, folder, &task));
   return task;

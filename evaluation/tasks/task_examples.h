@@ -26,6 +26,8 @@ struct TaskExample {
   std::string unconditional_context;
   // Accepted free answers.
   std::vector<std::string> references;
+  // The value of free.group_by; empty without.
+  std::string group = {};
 };
 
 // Returns the delimiter between prompt and answer: the task's own, or the default.
@@ -62,7 +64,8 @@ absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
 
 // Reads a task that CheckTaskSpec accepts, and the pool of demonstrations if any are requested.
 // Errors are those of FindExamples, MakeExample and ReadTaskFile; InvalidArgument also when there
-// are no examples. Of a demonstration only prompt and correct answer must be valid.
+// are no examples. Of a demonstration only prompt and correct answer must be valid. Examples of one
+// group (free.group_by) become the first of them, with the references of all.
 absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const std::filesystem::path& data_dir,
                                     int num_shots);
 

@@ -7,6 +7,8 @@
 #include "evaluation/statistics/bootstrap.h"
 #include "evaluation/tasks/answer_loss.h"
 #include "evaluation/tasks/answer_text.h"
+#include "evaluation/tasks/choice_figures.h"
+#include "evaluation/tasks/equation_value.h"
 #include "evaluation/tasks/task_spec.h"
 
 namespace braid {
@@ -32,6 +34,11 @@ double IsRight(const LoadedTask& task, v1::TaskFigure figure, const ExampleAnswe
   const v1::AnswerNormalization normalization = task.spec.free().normalization();
   if (figure == v1::EXACT_MATCH)
     return IsExactMatch(answer.text, example.references, normalization);
+  if (figure == v1::SOLVED) {
+    return std::ranges::any_of(example.references, [&](const std::string& reference) {
+      return SolvesEquation(answer.text, reference);
+    });
+  }
   if (figure == v1::ANSWER_F1) return AnswerF1(answer.text, example.references, normalization);
   return PredictedChoice(figure, answer, example.continuations) == example.gold;
 }
@@ -55,6 +62,16 @@ int PositiveChoice(const v1::ChoiceAnswer& choice) {
   return static_cast<int>(found - choice.labels().begin());
 }
 
+std::vector<Prediction> PredictionsOf(const LoadedTask& task,
+                                      std::span<const ExampleAnswer> answers) {
+  std::vector<Prediction> predictions;
+  for (const ExampleAnswer& answer : answers) {
+    const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
+    predictions.push_back({example.gold, PredictedChoice(v1::ACC, answer, example.continuations)});
+  }
+  return predictions;
+}
+
 // Returns 2 TP / (2 TP + FP + FN), a ratio of sums over examples; 0 without positives.
 v1::TaskMetric PositiveF1(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
   const int positive = PositiveChoice(task.spec.choice());
@@ -74,7 +91,68 @@ v1::TaskMetric PositiveF1(const LoadedTask& task, std::span<const ExampleAnswer>
   return metric;
 }
 
+// Returns 2 TP and 2 TP + FP + FN of each answer.
+SummedFigure PositiveF1Sum(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
+  const int positive = PositiveChoice(task.spec.choice());
+  SummedFigure figure;
+  for (const Prediction& one : PredictionsOf(task, answers)) {
+    const double said = one.predicted == positive, is = one.right == positive;
+    figure.units.push_back({2 * said * is, said + is});
+  }
+  figure.value = [](std::span<const double> sum) { return sum[1] > 0 ? sum[0] / sum[1] : 0; };
+  return figure;
+}
+
+// Returns whether the figure is computed from all answers together.
+bool IsOfAllAnswers(v1::TaskFigure figure) {
+  return IsTextFigure(figure) || figure == v1::MATTHEWS || figure == v1::MACRO_F1;
+}
+
+v1::TaskMetric MetricOf(const SummedFigure& figure) {
+  v1::TaskMetric metric;
+  metric.set_value(figure.Value());
+  *metric.mutable_interval() =
+      Bootstrap(std::ssize(figure.units), {},
+                [&](std::span<const int32_t> draws) { return figure.Value(draws); });
+  return metric;
+}
+
 }  // namespace
+
+bool IsAccuracy(v1::TaskFigure figure) {
+  switch (figure) {
+    case v1::ACC:
+    case v1::ACC_NORM:
+    case v1::ACC_PER_TOKEN:
+    case v1::ACC_PER_BYTE:
+    case v1::ACC_UNCONDITIONAL:
+    case v1::EXACT_MATCH:
+    case v1::SOLVED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+SummedFigure SumOf(const LoadedTask& task, v1::TaskFigure figure,
+                   std::span<const ExampleAnswer> answers) {
+  if (figure == v1::F1) return PositiveF1Sum(task, answers);
+  if (figure == v1::MATTHEWS) return MatthewsFigure(PredictionsOf(task, answers));
+  if (figure == v1::MACRO_F1) return MacroF1Figure(PredictionsOf(task, answers));
+  if (IsTextFigure(figure)) {
+    std::vector<TextPair> pairs;
+    for (const ExampleAnswer& answer : answers) {
+      pairs.push_back({answer.text, task.examples[static_cast<size_t>(answer.example)].references});
+    }
+    return TextFigure(figure, pairs);
+  }
+  std::vector<double> scores;
+  for (const ExampleAnswer& answer : answers) {
+    scores.push_back(figure == v1::ANSWER_LOSS ? AnswerLoss(task, answer)
+                                               : IsRight(task, figure, answer));
+  }
+  return MeanFigure(scores);
+}
 
 int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
                     std::span<const std::string> continuations) {
@@ -96,6 +174,7 @@ std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
     const auto figure = static_cast<v1::TaskFigure>(number);
     metrics.push_back(figure == v1::F1            ? PositiveF1(task, answers)
                       : figure == v1::ANSWER_LOSS ? MeanAnswerLoss(task, answers)
+                      : IsOfAllAnswers(figure)    ? MetricOf(SumOf(task, figure, answers))
                                                   : Share(task, figure, answers));
     metrics.back().set_name(FigureName(figure));
   }
@@ -112,6 +191,7 @@ std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& 
     case v1::ACC_UNCONDITIONAL:
     case v1::EXACT_MATCH:
     case v1::ANSWER_F1:
+    case v1::SOLVED:
       return IsRight(task, figure, answer);
     case v1::ANSWER_LOSS:
       return AnswerLoss(task, answer);

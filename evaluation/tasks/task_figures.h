@@ -11,6 +11,7 @@
 #include "braid/v1/task.pb.h"
 #include "evaluation/tasks/example_answer.h"
 #include "evaluation/tasks/task_examples.h"
+#include "evaluation/tasks/text_figures.h"
 
 namespace braid {
 
@@ -18,6 +19,13 @@ namespace braid {
 // choices; F1 uses s(c), as ACC does.
 int PredictedChoice(v1::TaskFigure figure, const ExampleAnswer& answer,
                     std::span<const std::string> continuations);
+
+// Returns a figure as a function of a sum over the answers.
+SummedFigure SumOf(const LoadedTask& task, v1::TaskFigure figure,
+                   std::span<const ExampleAnswer> answers);
+
+// Returns whether a figure is a share of examples that are right.
+bool IsAccuracy(v1::TaskFigure figure);
 
 // Returns the figures in the order of the specification, with intervals by a bootstrap over the
 // answers.

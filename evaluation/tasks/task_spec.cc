@@ -10,7 +10,9 @@
 #include "base/status_macros.h"
 #include "evaluation/tasks/field_rule.h"
 #include "evaluation/tasks/task_files.h"
+#include "evaluation/tasks/text_figures.h"
 #include "evaluation/tasks/text_template.h"
+#include "model/config/beam_search.h"
 #include "proto/config_text.h"
 
 namespace braid {
@@ -94,7 +96,26 @@ absl::Status CheckChoice(const v1::TaskSpec& spec) {
 }
 
 bool FitsChoice(v1::TaskFigure figure) {
-  return figure != v1::EXACT_MATCH && figure != v1::ANSWER_F1;
+  return figure != v1::EXACT_MATCH && figure != v1::ANSWER_F1 && figure != v1::SOLVED &&
+         !IsTextFigure(figure);
+}
+
+absl::Status CheckFree(const v1::TaskSpec& spec) {
+  const v1::FreeAnswer& free = spec.free();
+  if (free.references_from().empty()) {
+    return Refuse(spec, "give choice { ... } or free { references_from: ... }");
+  }
+  if (free.num_beams() < 0 || free.num_beams() > kMaxBeams) {
+    return Refuse(spec, absl::StrCat("free.num_beams: got ", free.num_beams(), ", expected 1 to ",
+                                     kMaxBeams));
+  }
+  if (!(free.length_penalty() >= 0 && free.length_penalty() <= 10)) {
+    return Refuse(spec, absl::StrCat("free.length_penalty: got ", free.length_penalty(),
+                                     ", expected 0 to 10"));
+  }
+  if (free.no_repeat_ngram() >= 0) return absl::OkStatus();
+  return Refuse(spec, absl::StrCat("free.no_repeat_ngram: got ", free.no_repeat_ngram(),
+                                   ", expected at least 0"));
 }
 
 bool HasPositive(const v1::ChoiceAnswer& choice) {
@@ -135,8 +156,8 @@ absl::Status CheckTaskSpec(const v1::TaskSpec& spec) {
   RETURN_IF_ERROR(CheckTemplates(spec));
   if (spec.has_choice()) {
     RETURN_IF_ERROR(CheckChoice(spec));
-  } else if (spec.free().references_from().empty()) {
-    return Refuse(spec, "give choice { ... } or free { references_from: ... }");
+  } else {
+    RETURN_IF_ERROR(CheckFree(spec));
   }
   return CheckFigures(spec);
 }

@@ -15,6 +15,7 @@
 #include "formats/weight_files.h"
 #include "inference/huggingface/adapter_files.h"
 #include "inference/huggingface/baked_weights.h"
+#include "inference/huggingface/chat_jinja.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/modeling_braid.h"
@@ -80,10 +81,18 @@ EndTokens EndsOf(const v1::ModelConfig& config, const Tokenizer& tokenizer) {
   return {.start_id = StartTokenId(config, tokenizer), .eos_id = tokenizer.eos_id()};
 }
 
-std::string GenerationConfig(const EndTokens& ends) {
+// Returns the token that ends an answer of the model's chat template.
+absl::StatusOr<int32_t> EndOfTurn(const v1::ModelConfig& config, const Tokenizer& tokenizer) {
+  if (config.chat_template().empty()) return tokenizer.eos_id();
+  ASSIGN_OR_RETURN(const ChatTemplate chat, FindChatTemplate(config.chat_template()));
+  return ChatMarkers(tokenizer, std::nullopt).EndOfTurn(chat);
+}
+
+std::string GenerationConfig(const EndTokens& ends, int32_t end_of_turn) {
   OrderedJson json = {{"_from_model_config", true}};
   if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
   json["eos_token_id"] = ends.eos_id;
+  if (end_of_turn != ends.eos_id) json["eos_token_id"] = {ends.eos_id, end_of_turn};
   return json.dump(2) + "\n";
 }
 
@@ -97,15 +106,19 @@ OrderedJson NamedTokens(const Tokenizer& tokenizer, const EndTokens& ends, bool 
   return json;
 }
 
-std::string TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends, bool byte_level,
-                            int32_t sequence_length) {
+absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends,
+                                            bool byte_level, const v1::ModelConfig& config) {
   OrderedJson json = NamedTokens(tokenizer, ends, byte_level);
   json["tokenizer_class"] = byte_level ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
   json["add_bos_token"] = ends.start_id.has_value();
   json["add_eos_token"] = false;
   json["legacy"] = false;
   json["clean_up_tokenization_spaces"] = false;
-  json["model_max_length"] = sequence_length;
+  json["model_max_length"] = config.sequence_length();
+  if (!config.chat_template().empty()) {
+    ASSIGN_OR_RETURN(const ChatTemplate chat, FindChatTemplate(config.chat_template()));
+    json["chat_template"] = ChatJinja(chat, tokenizer, ends.start_id);
+  }
   return json.dump(2) + "\n";
 }
 
@@ -200,7 +213,8 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   const EndTokens ends = EndsOf(source.config, *tokenizer);
   Writer writer(directory, response);
   RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, ends)));
-  RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends)));
+  ASSIGN_OR_RETURN(const int32_t end_of_turn, EndOfTurn(source.config, *tokenizer));
+  RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends, end_of_turn)));
   if (UsesExperts(source.config) && !IsMixtral(source.config)) {
     RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
   }
@@ -208,9 +222,9 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   const bool byte_level = tokenizer_bytes.starts_with('{');
   RETURN_IF_ERROR(byte_level ? writer.Text(kTokenizerJsonFile, ForOtherPrograms(tokenizer_bytes))
                              : writer.Text(kTokenizerFile, tokenizer_bytes));
-  RETURN_IF_ERROR(
-      writer.Text("tokenizer_config.json",
-                  TokenizerConfig(*tokenizer, ends, byte_level, source.config.sequence_length())));
+  ASSIGN_OR_RETURN(const std::string tokenizer_config,
+                   TokenizerConfig(*tokenizer, ends, byte_level, source.config));
+  RETURN_IF_ERROR(writer.Text("tokenizer_config.json", tokenizer_config));
   return writer.Text("special_tokens_map.json",
                      NamedTokens(*tokenizer, ends, byte_level).dump(2) + "\n");
 }

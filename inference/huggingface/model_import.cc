@@ -23,6 +23,7 @@
 #include "inference/output_directory.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
+#include "runs/start_token.h"
 
 namespace braid {
 namespace {
@@ -129,6 +130,9 @@ absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::Mo
   }
   ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));
   config->set_start_token(start);
+  ASSIGN_OR_RETURN(const std::string chat,
+                   ChatTemplateOf(file, *tokenizer, StartTokenId(*config, *tokenizer)));
+  config->set_chat_template(chat);
   ASSIGN_OR_RETURN(*config, ResolveModelConfig(*config));
   return file.bytes;
 }

@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "inference/huggingface/chat_jinja.h"
 
 namespace braid {
 namespace {
@@ -63,6 +64,14 @@ absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tok
   const bool first = PutsFirst(SettingOf(json, "post_processor"), parsed.Piece(parsed.bos_id()));
   if (!first) return v1::START_WITH_NONE;
   return parsed.bos_id() == parsed.eos_id() ? v1::START_WITH_EOS : v1::START_WITH_BOS;
+}
+
+absl::StatusOr<std::string> ChatTemplateOf(const TokenizerFile& file, const Tokenizer& parsed,
+                                           std::optional<int32_t> start_id) {
+  ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
+  const Json jinja = SettingOf(config, "chat_template");
+  if (!jinja.is_string()) return "";
+  return ChatTemplateOfJinja(jinja.get<std::string>(), parsed, start_id).value_or("");
 }
 
 }  // namespace braid

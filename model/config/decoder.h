@@ -13,6 +13,7 @@
 #define BRAID_MODEL_CONFIG_DECODER_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,11 @@ class Decoder {
   // an id outside the vocabulary; FailedPrecondition before Prefill.
   virtual absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
       std::span<const std::vector<int32_t>> continuations) = 0;
+
+  // Returns a decoder of the same model that continues a copy of the current sequence; each of the
+  // two is unaffected by the other. FailedPrecondition before Prefill, ResourceExhausted when the
+  // copy of the cache does not fit into memory.
+  virtual absl::StatusOr<std::unique_ptr<Decoder>> Fork() const = 0;
 
   // Returns the mixture of the FFN in use, by layer. Empty before Prefill.
   virtual std::vector<ExpertMixture> Mixtures() const = 0;

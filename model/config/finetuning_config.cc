@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/nearest_word.h"
 #include "base/status_macros.h"
 #include "model/config/decoder.h"
 #include "model/config/expert_split_config.h"
@@ -134,6 +135,47 @@ absl::Status CheckAdapters(const v1::ModelConfig& model, const v1::Finetuning& f
   return absl::OkStatus();
 }
 
+// Returns the factor of the first group that matches a parameter; 1 without any.
+double RateFactor(const v1::Finetuning& finetuning, const std::string& parameter) {
+  for (const v1::LearningRateGroup& group : finetuning.learning_rates()) {
+    if (Matches(group.pattern(), parameter)) return group.factor();
+  }
+  return 1;
+}
+
+// Checks the settings of the loss and of the update.
+absl::Status CheckTuning(const v1::ModelConfig& model, const v1::Finetuning& finetuning) {
+  const double smoothing = finetuning.label_smoothing(), noise = finetuning.embedding_noise();
+  if (!(smoothing >= 0 && smoothing < 1)) {
+    return BadFinetuning("label_smoothing", "got ", smoothing,
+                         ", expected at least 0 and less than 1");
+  }
+  if (smoothing > 0 && model.consistency_loss() > 0) {
+    return BadFinetuning("label_smoothing", "got ", smoothing,
+                         " with model.consistency_loss, expected one of the two");
+  }
+  if (!(noise >= 0 && std::isfinite(noise))) {
+    return BadFinetuning("embedding_noise", "got ", noise, ", expected a number of at least 0");
+  }
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : FinetunedLayout(model, finetuning)) {
+    if (spec.trained) names.push_back(spec.name);
+  }
+  for (const v1::LearningRateGroup& group : finetuning.learning_rates()) {
+    if (!(group.factor() >= 0 && std::isfinite(group.factor()))) {
+      return BadFinetuning("learning_rates", "got factor ", group.factor(), " for ",
+                           group.pattern(), ", expected a number of at least 0");
+    }
+    const auto matches = [&](const std::string& name) { return Matches(group.pattern(), name); };
+    if (std::ranges::any_of(names, matches)) continue;
+    const std::string nearest = NearestWord(group.pattern(), names);
+    return BadFinetuning("learning_rates", "got ", group.pattern(),
+                         ", which matches no trained parameter; the nearest is ",
+                         nearest.empty() ? names.front() : nearest);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPatterns(const v1::ModelConfig& model, const v1::Finetuning& finetuning) {
   const std::vector<ParameterSpec> layout = ParameterLayout(model);
   for (const std::string& pattern : finetuning.train()) {
@@ -192,6 +234,29 @@ ParameterSpec AdapterParameter(const std::string& name, int64_t rows, int64_t co
           .initial_bound = bound};
 }
 
+// Marks the trained parameters of a partial training and appends its adapters.
+void AddAdapters(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning,
+                 std::vector<ParameterSpec>* parameters) {
+  std::vector<ParameterSpec>& layout = *parameters;
+  for (ParameterSpec& spec : layout) spec.trained = IsTrained(finetuning, spec);
+  const int64_t rank = finetuning.lora().rank();
+  for (const AdapterSpec& adapter : AdaptersOf(resolved, finetuning)) {
+    const double bound = 1 / std::sqrt(static_cast<double>(adapter.in));
+    layout.push_back(AdapterParameter(adapter.a, rank, adapter.in, bound));
+    layout.push_back(AdapterParameter(adapter.b, adapter.out, rank, 0));
+  }
+  int64_t offset = 0, gradient_offset = 0;
+  for (const bool trained : {false, true}) {
+    for (ParameterSpec& spec : layout) {
+      if ((spec.trained || IsMixing(spec)) != trained) continue;
+      spec.offset = offset;
+      spec.gradient_offset = trained ? gradient_offset : -1;
+      offset += spec.size;
+      if (trained) gradient_offset += spec.size;
+    }
+  }
+}
+
 }  // namespace
 
 bool IsFfnTarget(std::string_view target) {
@@ -211,6 +276,7 @@ absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
     RETURN_IF_ERROR(CheckAdapters(resolved, finetuning));
   }
   RETURN_IF_ERROR(CheckPatterns(resolved, finetuning));
+  RETURN_IF_ERROR(CheckTuning(resolved, finetuning));
   return finetuning;
 }
 
@@ -236,24 +302,8 @@ double AdapterScale(const v1::LoraConfig& resolved) {
 std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
                                            const v1::Finetuning& finetuning) {
   std::vector<ParameterSpec> layout = ParameterLayout(resolved);
-  if (!IsPartial(finetuning)) return layout;
-  for (ParameterSpec& spec : layout) spec.trained = IsTrained(finetuning, spec);
-  const int64_t rank = finetuning.lora().rank();
-  for (const AdapterSpec& adapter : AdaptersOf(resolved, finetuning)) {
-    const double bound = 1 / std::sqrt(static_cast<double>(adapter.in));
-    layout.push_back(AdapterParameter(adapter.a, rank, adapter.in, bound));
-    layout.push_back(AdapterParameter(adapter.b, adapter.out, rank, 0));
-  }
-  int64_t offset = 0, gradient_offset = 0;
-  for (const bool trained : {false, true}) {
-    for (ParameterSpec& spec : layout) {
-      if ((spec.trained || IsMixing(spec)) != trained) continue;
-      spec.offset = offset;
-      spec.gradient_offset = trained ? gradient_offset : -1;
-      offset += spec.size;
-      if (trained) gradient_offset += spec.size;
-    }
-  }
+  if (IsPartial(finetuning)) AddAdapters(resolved, finetuning, &layout);
+  for (ParameterSpec& spec : layout) spec.rate_factor = RateFactor(finetuning, spec.name);
   return layout;
 }
 

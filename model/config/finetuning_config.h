@@ -18,8 +18,9 @@ namespace braid {
 // Returns `asked` with every default filled in, short names of targets and layers counted from 0.
 // INVALID_ARGUMENT names the field, what it got and what it expected: a rank above the smaller side
 // of a matrix, an unknown target, adapters in the FFN of a layer with experts, a pattern that
-// matches no parameter, a part of an array that is bound as a whole (q, k and v; gate and up), or
-// experts that recompose cannot put together (CheckRecomposable).
+// matches no parameter, a part of an array that is bound as a whole (q, k and v; gate and up), a
+// rate, a share or a noise out of range, or experts that recompose cannot put together
+// (CheckRecomposable).
 absl::StatusOr<v1::Finetuning> ResolveFinetuning(const v1::Finetuning& asked,
                                                  const v1::ModelConfig& resolved);
 
@@ -55,7 +56,7 @@ double AdapterScale(const v1::LoraConfig& resolved);
 // Offsets of the values: first those without a gradient, then those with one, each in this order;
 // gradients have the order of the latter. A starts uniform in +- in^-1/2 and B at zero. The
 // parameters of layer mixing, which the weights that a run starts from may lack, are always among
-// the latter.
+// the latter. Sets the factors of learning_rates.
 std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
                                            const v1::Finetuning& finetuning);
 

@@ -35,6 +35,8 @@ struct ParameterSpec {
   bool trained = true;
   // First element in the flat array of gradients; -1 for a parameter that has none there.
   int64_t gradient_offset = -1;
+  // Factor of the learning rate (Finetuning.learning_rates).
+  double rate_factor = 1;
 };
 
 // Returns all parameters in flat order, each with a place in the array of gradients, which has the

@@ -35,36 +35,50 @@ bool IsSinglePrecision(const at::Tensor& logits) {
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat;
 }
 
-// The losses of the tokens of a chunk, [n]: cross entropies and squared log-sum-exps; 0 where
-// ignored.
+// The losses of the tokens of a chunk, [n]: cross entropies, squared log-sum-exps, and what label
+// smoothing e adds, e (logit - mean logit); 0 where ignored.
 struct ChunkLosses {
-  at::Tensor token, squared;
+  at::Tensor token, squared, smoothing;
 
   ChunkLosses Narrow(int64_t start, int64_t n) const {
-    return {token.narrow(0, start, n), squared.narrow(0, start, n)};
+    return {token.narrow(0, start, n), squared.narrow(0, start, n), smoothing.narrow(0, start, n)};
   }
 };
 
+double MeanOf(const float* row, int64_t size) {
+  double sum = 0;
+  for (int64_t j = 0; j < size; ++j) sum += row[j];
+  return sum / static_cast<double>(size);
+}
+
 // Replaces logits [n, V] by the gradients of their losses and fills `losses`, in one pass per row
-// (two with a z-loss). With s = log-sum-exp and p = softmax, ds/dlogits = p, so the gradient is
-// p - one hot + 2 z s p.
-void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, double z_loss,
+// (two with a z-loss, two more with label smoothing e). With s = log-sum-exp and p = softmax,
+// ds/dlogits = p, so the gradient is p - (1 - e) one hot - e / V + 2 z s p.
+void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, const HeadLoss& asked,
                        const ChunkLosses& losses) {
   const int64_t v = logits.size(1);
   float *values = logits.data_ptr<float>(), *loss = losses.token.data_ptr<float>();
-  float* squared = losses.squared.data_ptr<float>();
+  float *squared = losses.squared.data_ptr<float>(), *more = losses.smoothing.data_ptr<float>();
+  const double smoothing = asked.label_smoothing;
   const int64_t* target = targets.data_ptr<int64_t>();
   at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       float* row = values + i * v;
       const int64_t right = std::max<int64_t>(target[i], 0);
       const float logit = row[right];
+      more[i] = smoothing == 0 || target[i] < 0
+                    ? 0
+                    : static_cast<float>(smoothing * (logit - MeanOf(row, v)));
       const float log_sum = Vector().softmax_row(row, v);
-      if (z_loss != 0) {
-        const float factor = 1 + static_cast<float>(2 * z_loss) * log_sum;
+      if (asked.z_loss != 0) {
+        const float factor = 1 + static_cast<float>(2 * asked.z_loss) * log_sum;
         for (int64_t j = 0; j < v; ++j) row[j] *= factor;
       }
-      row[right] -= 1;
+      if (smoothing != 0) {
+        const auto share = static_cast<float>(smoothing / static_cast<double>(v));
+        for (int64_t j = 0; j < v; ++j) row[j] -= share;
+      }
+      row[right] -= static_cast<float>(1 - smoothing);
       loss[i] = target[i] < 0 ? 0 : log_sum - logit;
       squared[i] = target[i] < 0 ? 0 : log_sum * log_sum;
     }
@@ -80,28 +94,32 @@ void StoreLosses(const at::Tensor& log_probabilities, const Targets& targets, at
 
 // Returns d loss / d logits [n, V], which may use the memory of the logits; fills `losses`.
 at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
-                          double z_loss, const ChunkLosses& losses) {
+                          const HeadLoss& asked, const ChunkLosses& losses) {
   if (IsSinglePrecision(logits)) {
-    DifferentiateRows(logits, targets, z_loss, losses);
+    DifferentiateRows(logits, targets, asked, losses);
     return logits;
   }
+  const double smoothing = asked.label_smoothing;
+  const at::Tensor above = logits.gather(1, split.index) - logits.mean(1, /*keepdim=*/true);
+  losses.smoothing.copy_((above * smoothing).masked_fill_(split.ignored, 0).squeeze(1));
   at::Tensor p = at::log_softmax(logits, 1);
   StoreLosses(p, split, losses.token);
   const at::Tensor log_sum = logits.narrow(1, 0, 1) - p.narrow(1, 0, 1);
   losses.squared.copy_(log_sum.square().masked_fill_(split.ignored, 0).squeeze(1));
   p.exp_();
-  if (z_loss != 0) p.mul_(1 + 2 * z_loss * log_sum);
-  return p.scatter_add_(1, split.index, at::full_like(split.index, -1, p.options()));
+  if (asked.z_loss != 0) p.mul_(1 + 2 * asked.z_loss * log_sum);
+  p.sub_(smoothing / static_cast<double>(p.size(1)));
+  return p.scatter_add_(1, split.index, at::full_like(split.index, smoothing - 1, p.options()));
 }
 
 // As LogitGradients, for the logits before their soft cap: y = c tanh(x / c) has the derivative
 // 1 - (y / c)^2.
 at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
                            const HeadLoss& loss, const ChunkLosses& losses) {
-  if (loss.soft_cap == 0) return LogitGradients(logits, targets, split, loss.z_loss, losses);
+  if (loss.soft_cap == 0) return LogitGradients(logits, targets, split, loss, losses);
   at::Tensor squashed = logits.div_(loss.soft_cap).tanh_();
   const at::Tensor gradient =
-      LogitGradients(squashed * loss.soft_cap, targets, split, loss.z_loss, losses);
+      LogitGradients(squashed * loss.soft_cap, targets, split, loss, losses);
   return gradient.mul_(squashed.square_().neg_().add_(1));
 }
 
@@ -117,6 +135,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     const ScopedPhase phase(Phase::kHead);
     const int64_t rows = ChunkRows(head.size(0));
     const ChunkLosses losses = {at::empty({hidden.size(0)}, hidden.options()),
+                                at::empty({hidden.size(0)}, hidden.options()),
                                 at::empty({hidden.size(0)}, hidden.options())};
     at::Tensor dhidden = at::empty_like(hidden);
     // A head that is not trained has no gradient.
@@ -139,6 +158,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     context->mark_non_differentiable({losses.token});
     at::Tensor total = losses.token.sum();
     if (loss.z_loss != 0) total += losses.squared.sum() * loss.z_loss;
+    if (loss.label_smoothing != 0) total += losses.smoothing.sum();
     return {total * scale, losses.token};
   }
 

@@ -14,13 +14,17 @@ struct HeadLoss {
   // Coefficient of the z-loss, the squared log-sum-exp of a token's logits (arXiv 2204.02311,
   // section 5); part of `total` and its gradients, not of token_loss.
   double z_loss = 0;
+  // Share e of the target distribution that is spread over the vocabulary (arXiv 1512.00567,
+  // section 7): the loss of a token becomes (1 - e) times its cross entropy plus e times the mean
+  // of -ln p over the vocabulary. Part of `total` and its gradients, not of token_loss.
+  double label_smoothing = 0;
 };
 
 // Returns the logits [T, V] of hidden [T, D] under head [V, D].
 at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double soft_cap);
 
 struct CrossEntropyResult {
-  // scale * sum of the token losses and z-losses; a scalar, differentiable in hidden and head.
+  // scale * sum of the losses of HeadLoss; a scalar, differentiable in hidden and head.
   at::Tensor total;
   // [T] nats, 0 where ignored; without gradient.
   at::Tensor token_loss;

@@ -33,6 +33,10 @@ class DenseIncremental final : public PositionWiseFfn {
  public:
   explicit DenseIncremental(const FfnWeights& weights) : weights_(weights) {}
 
+  std::unique_ptr<IncrementalFfn> Clone() const override {
+    return std::make_unique<DenseIncremental>(*this);
+  }
+
  private:
   at::Tensor Apply(const at::Tensor& h, const at::Tensor& x, const at::Tensor&) const override {
     return at::addmm(h, SwiGluForward(at::mm(x, weights_.gate_up.t())), weights_.down);
@@ -45,6 +49,10 @@ class TokenIncremental final : public PositionWiseFfn {
  public:
   TokenIncremental(const v1::RoutingConfig& config, const FfnWeights& weights)
       : config_(config), weights_(weights) {}
+
+  std::unique_ptr<IncrementalFfn> Clone() const override {
+    return std::make_unique<TokenIncremental>(*this);
+  }
 
  private:
   at::Tensor Apply(const at::Tensor& h, const at::Tensor& x, const at::Tensor&) const override {
@@ -60,6 +68,10 @@ class TokenChoiceIncremental final : public PositionWiseFfn {
  public:
   TokenChoiceIncremental(const v1::RoutingConfig& config, const FfnWeights& weights)
       : config_(config), weights_(weights) {}
+
+  std::unique_ptr<IncrementalFfn> Clone() const override {
+    return std::make_unique<TokenChoiceIncremental>(*this);
+  }
 
  private:
   at::Tensor Apply(const at::Tensor& h, const at::Tensor& x,

@@ -40,6 +40,9 @@ class IncrementalFfn {
   // Truncates the state to the first `position` positions. Requires 1 <= position <= Reusable(..).
   virtual void Rewind(int64_t /*position*/) {}
 
+  // Returns a copy with the same state, which later calls on either do not share.
+  virtual std::unique_ptr<IncrementalFfn> Clone() const = 0;
+
   // Returns the mixture of experts that makes up the FFN in use.
   virtual ExpertMixture Mixture() const { return {}; }
 };

@@ -32,6 +32,8 @@ struct RoutingContext {
   at::Tensor counted;
   // Receives the FFN's input x [B * L, D] of each layer, for analyses.
   std::function<void(int layer, const at::Tensor& x)> on_ffn_input = nullptr;
+  // Finetuning.embedding_noise; 0 outside training.
+  double embedding_noise = 0;
 };
 
 // Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.

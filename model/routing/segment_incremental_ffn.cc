@@ -70,6 +70,13 @@ class SegmentIncremental final : public IncrementalFfn {
   // again when it differs.
   void Rewind(int64_t position) override { position_ = position; }
 
+  // Matrices and means are replaced, never changed; the inputs of a segment are written in place.
+  std::unique_ptr<IncrementalFfn> Clone() const override {
+    auto clone = std::make_unique<SegmentIncremental>(*this);
+    for (at::Tensor& inputs : clone->inputs_) inputs = inputs.clone();
+    return clone;
+  }
+
   ExpertMixture Mixture() const override { return ffn_.mixture; }
 
  private:

@@ -1,107 +1,20 @@
 #include "pipeline/supervised/example_encoder.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
-#include "absl/strings/ascii.h"
-#include "formats/joined_text.h"
-
 namespace braid {
-namespace {
-
-using EncodeText = absl::FunctionRef<std::vector<int32_t>(std::string_view)>;
-
-// Appends tokens, of text that follows the tokens so far, from parts of a conversation.
-class TokenWriter {
- public:
-  TokenWriter(EncodeText encode, int32_t eos_id, const std::optional<int32_t>& start_id,
-              EncodedExample* out)
-      : encode_(encode), eos_id_(eos_id), out_(*out) {
-    if (start_id.has_value()) out_.tokens.push_back(*start_id);
-  }
-
-  void Text(std::string_view text) { context_ += text; }
-
-  void Token(int32_t id) {
-    Flush(/*before_answer=*/false);
-    out_.tokens.push_back(id);
-  }
-
-  // Appends an answer, which begins a range of targets.
-  void Answer(const std::string& text) {
-    const JoinedTokens pair = EncodeJoined(encode_, context_, std::span(&text, 1));
-    context_.clear();
-    Append(pair.context);
-    // The first target needs a token before it.
-    if (out_.tokens.empty()) out_.tokens.push_back(eos_id_);
-    const auto begin = static_cast<int32_t>(out_.tokens.size());
-    if (pair.continuations[0].empty()) out_.fault = "answer without tokens";
-    Append(pair.continuations[0]);
-    out_.targets.push_back({begin, static_cast<int32_t>(out_.tokens.size())});
-  }
-
-  // Appends the token that ends the answer, a target.
-  void EndOfTurn(int32_t id) {
-    out_.tokens.push_back(id);
-    ++out_.targets.back().end;
-  }
-
-  // Encodes the text so far; before an answer without the white space that joins the answer.
-  void Flush(bool before_answer) {
-    if (before_answer) absl::StripTrailingAsciiWhitespace(&context_);
-    if (!context_.empty()) Append(encode_(context_));
-    context_.clear();
-  }
-
- private:
-  void Append(std::span<const int32_t> tokens) {
-    out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
-  }
-
-  const EncodeText encode_;
-  const int32_t eos_id_;
-  EncodedExample& out_;
-  std::string context_;  // text that is not encoded yet
-};
-
-}  // namespace
 
 ExampleEncoder::ExampleEncoder(const Tokenizer& tokenizer, const EncodingOptions& options)
-    : tokenizer_(tokenizer), options_(options), markers_(tokenizer, options.start_id) {}
+    : options_(options), markers_(tokenizer, options.start_id) {}
 
-EncodedExample ExampleEncoder::EncodeParts(const std::vector<ChatPart>& parts,
-                                           WordEncoder* words) const {
-  EncodedExample example;
-  const auto encode = [words](std::string_view text) {
+EncodedChat ExampleEncoder::EncodeParts(const std::vector<ChatPart>& parts,
+                                        WordEncoder* words) const {
+  return EncodeChat(parts, markers_, [words](std::string_view text) {
     std::vector<int32_t> ids;
     words->Encode(text, &ids);
     return ids;
-  };
-  TokenWriter writer(encode, tokenizer_.eos_id(), options_.start_id, &example);
-  for (const ChatPart& part : parts) {
-    switch (part.kind) {
-      case ChatPart::kText:
-        writer.Text(part.text);
-        break;
-      case ChatPart::kMarker:
-        if (const std::optional<int32_t> id = markers_.Find(part); id.has_value()) {
-          writer.Token(*id);
-        } else if (!part.text.starts_with('{')) {
-          writer.Text(part.text);
-        }
-        break;
-      case ChatPart::kAnswer:
-        writer.Answer(part.text);
-        break;
-      case ChatPart::kEndOfTurn:
-        writer.EndOfTurn(markers_.Find(part).value_or(tokenizer_.eos_id()));
-        break;
-    }
-  }
-  writer.Flush(/*before_answer=*/true);
-  return example;
+  });
 }
 
 // Removes tokens from the left until the example fits.
@@ -132,8 +45,11 @@ void ExampleEncoder::Shorten(EncodedExample* example) const {
 }
 
 EncodedExample ExampleEncoder::Encode(const SupervisedRecord& record, WordEncoder* words) const {
-  EncodedExample example =
-      EncodeParts(RenderChat(options_.chat, record.turns, record.literal), words);
+  EncodedChat chat = EncodeParts(RenderChat(options_.chat, record.turns, record.literal), words);
+  EncodedExample example;
+  example.tokens = std::move(chat.tokens);
+  example.targets = std::move(chat.answers);
+  if (chat.has_empty_answer) example.fault = "answer without tokens";
   if (!example.fault.empty()) return example;
   if (options_.loss_on == LossOn::kLastAnswer) {
     example.targets.erase(example.targets.begin(), example.targets.end() - 1);
@@ -147,12 +63,10 @@ EncodedExample ExampleEncoder::Encode(const SupervisedRecord& record, WordEncode
 
 std::vector<int32_t> ExampleEncoder::EncodePrompt(const SupervisedRecord& record,
                                                   WordEncoder* words) const {
-  std::vector<int32_t> tokens =
-      EncodeParts(RenderChat(options_.chat, record.turns, record.literal, /*for_generation=*/true),
-                  words)
-          .tokens;
-  if (tokens.empty()) tokens.push_back(tokenizer_.eos_id());
-  return tokens;
+  return EncodeParts(
+             RenderChat(options_.chat, record.turns, record.literal, /*for_generation=*/true),
+             words)
+      .tokens;
 }
 
 }  // namespace braid

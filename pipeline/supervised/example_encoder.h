@@ -1,8 +1,7 @@
 // Encodes a conversation as tokens and marks the tokens that are targets of the loss.
 //
-// Text and control tokens come from a chat template (formats/chat_template.h). An answer joins the
-// text before it as in task evaluation (formats/joined_text.h), so that a model sees the same
-// tokens when it is trained and when it is asked.
+// Text and control tokens come from a chat template (formats/chat_template.h), and their tokens are
+// those of generation (formats/chat_encoding.h).
 #ifndef BRAID_PIPELINE_SUPERVISED_EXAMPLE_ENCODER_H_
 #define BRAID_PIPELINE_SUPERVISED_EXAMPLE_ENCODER_H_
 
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/chat_encoding.h"
 #include "formats/chat_template.h"
 #include "formats/tokenizer.h"
 #include "formats/word_encoder.h"
@@ -20,13 +20,6 @@ namespace braid {
 
 // Which tokens are targets: those of all answers, of the last answer, or all but the first.
 enum class LossOn { kAnswers, kLastAnswer, kEverything };
-
-// A half-open range of tokens.
-struct TokenRange {
-  int32_t begin = 0;
-  int32_t end = 0;
-  friend bool operator==(const TokenRange&, const TokenRange&) = default;
-};
 
 // Guarantees, if `fault` is empty: 0 < begin < end <= tokens.size() for every target range; ranges
 // ascend, do not overlap, and the last one ends with the example.
@@ -67,10 +60,9 @@ class ExampleEncoder {
   const ChatMarkers& markers() const { return markers_; }
 
  private:
-  EncodedExample EncodeParts(const std::vector<ChatPart>& parts, WordEncoder* words) const;
+  EncodedChat EncodeParts(const std::vector<ChatPart>& parts, WordEncoder* words) const;
   void Shorten(EncodedExample* example) const;
 
-  const Tokenizer& tokenizer_;
   const EncodingOptions options_;
   const ChatMarkers markers_;
 };

@@ -25,6 +25,8 @@ constexpr std::array kExceptions = {
     FieldLimit{
         .field = "braid.v1.GenerateRequest.prompt", .max_bytes = kPromptBytes, .is_text = true},
     FieldLimit{
+        .field = "braid.v1.GenerateRequest.system", .max_bytes = kPromptBytes, .is_text = true},
+    FieldLimit{
         .field = "braid.v1.ExportRequest.bake_prompt", .max_bytes = kPromptBytes, .is_text = true},
     FieldLimit{.field = "braid.v1.EmbedRequest.texts",
                .max_bytes = kMessageBytes,

@@ -41,16 +41,18 @@ constexpr std::array<std::string_view, 19> kPaths = {
 };
 
 constexpr std::array<std::string_view, 11> kModels = {
-    "RunSpec.init_from",           "EvaluateRequest.models",      "EvaluateTasksRequest.model",
-    "AnalyzeRoutingRequest.model", "ExportMetricsRequest.run",    "GenerateRequest.model",
-    "ExportRequest.model",         "ReportRequest.runs",          "ConvertRequest.model",
-    "ImportRequest.base",          "AnalyzeExpertsRequest.model",
+    "RunSpec.init_from",           "EvaluateRequest.models",
+    "EvaluateTasksRequest.model",  "AnalyzeRoutingRequest.model",
+    "AnalyzeExpertsRequest.model", "ExportMetricsRequest.run",
+    "GenerateRequest.model",       "ExportRequest.model",
+    "ReportRequest.runs",          "ConvertRequest.model",
+    "ImportRequest.base",          "EvaluateTasksRequest.further_models",
 };
 
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 88> kTexts = {
+constexpr std::array<std::string_view, 93> kTexts = {
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "EmbedderConfig.text_prefix",
@@ -76,6 +78,8 @@ constexpr std::array<std::string_view, 88> kTexts = {
     "ExportRequest.bake_prompt",
     "ExportRequest.dtype",
     "GenerateRequest.prompt",
+    "GenerateRequest.system",
+    "GenerateRequest.chat_template",
     "GetJobRequest.id",
     "GetRunRequest.id",
     "HostSlots.host",
@@ -93,8 +97,10 @@ constexpr std::array<std::string_view, 88> kTexts = {
     "ListJobsRequest.page_token",
     "ListRunsRequest.page_token",
     "ModelConfig.preset",
+    "ModelConfig.chat_template",
     "LoraConfig.targets",
     "Finetuning.train",
+    "LearningRateGroup.pattern",
     "NeighborConfig.addresses",
     "NeighborConfig.index",
     "ResumeJobRequest.id",
@@ -117,6 +123,7 @@ constexpr std::array<std::string_view, 88> kTexts = {
     "FieldValue.becomes",
     "FieldValue.is",
     "FreeAnswer.references_from",
+    "FreeAnswer.group_by",
     "FreeAnswer.stop",
     "TaskField.from",
     "TaskField.match",

@@ -66,6 +66,27 @@ TEST(FinetuneOptionsTest, TheSpecHasLengthAndAdapters) {
   EXPECT_EQ(fields.at("answer"), "reply");
 }
 
+TEST(FinetuneOptionsTest, TheSpecHasLossesAndRates) {
+  CLI::App app;
+  const std::unique_ptr<FinetuneOptions> options(
+      Parse({"base", "--data", "a.jsonl", "--label-smoothing", "0.1", "--embedding-noise", "5",
+             "--rate", "*lora_B*=16", "--rate", "model.layers.0.*=0.5"},
+            &app));
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, options->Spec());
+  EXPECT_EQ(spec.finetuning().label_smoothing(), 0.1);
+  EXPECT_EQ(spec.finetuning().embedding_noise(), 5);
+  ASSERT_EQ(spec.finetuning().learning_rates_size(), 2);
+  EXPECT_EQ(spec.finetuning().learning_rates(0).pattern(), "*lora_B*");
+  EXPECT_EQ(spec.finetuning().learning_rates(0).factor(), 16);
+  for (const std::string bad : {"*", "=2", "*=x"}) {
+    CLI::App other;
+    const std::unique_ptr<FinetuneOptions> wrong(
+        Parse({"base", "--data", "a.jsonl", "--rate", bad}, &other));
+    EXPECT_FAILS(wrong->Spec().status(), absl::StatusCode::kInvalidArgument, "--rate: got " + bad,
+                 "PATTERN=FACTOR");
+  }
+}
+
 TEST(FinetuneOptionsTest, TrainsAllWeightsForThreeEpochsByDefault) {
   CLI::App app;
   const std::unique_ptr<FinetuneOptions> options(Parse({"base", "--data", "a.jsonl"}, &app));

@@ -127,6 +127,18 @@ TEST_F(GenerateCommandTest, ReadsThePromptFromArgumentsOrStandardInput) {
   EXPECT_THAT(err(), HasSubstr("layer  1  "));
 }
 
+TEST_F(GenerateCommandTest, AnswersChats) {
+  EXPECT_EQ(Run({"--chat", "--prompt", "the cat"}), 2);
+  EXPECT_THAT(err(), HasSubstr("the model has no chat template"));
+  EXPECT_THAT(err(), HasSubstr("--template"));
+  EXPECT_EQ(Run({"--chat", "--template", "alpaca", "--prompt", "a"}), 2);
+  EXPECT_THAT(err(), HasSubstr("expected at most 32"));
+  ASSERT_EQ(Run({"--chat", "--template", "plain", "--prompt", "the cat"}), 0) << err();
+  EXPECT_THAT(out(), testing::Not(testing::StartsWith("the cat")));
+  EXPECT_EQ(Run({"--prompt", "the cat", "--beams", "3"}), 2);  // at temperature 1
+  EXPECT_THAT(err(), HasSubstr("expected temperature 0"));
+}
+
 // The texts of concurrent requests equal those of the library.
 TEST_F(GenerateCommandTest, PrintsPromptsOfAFileInOrder) {
   const Arguments prompts = {"the cat", "a dog", "the mat and", "c", "dd", "eee", "f f", "g"};

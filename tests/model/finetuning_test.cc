@@ -207,6 +207,31 @@ std::vector<int32_t> ThreeExamples() {
   return first;
 }
 
+// NEFTune's noise follows the instance, wherever it is in a batch, and is off at evaluation.
+TEST_F(FinetuningTest, EmbeddingNoiseDependsOnTheInstanceAndTheStep) {
+  v1::Finetuning noisy;
+  noisy.set_embedding_noise(5);
+  const v1::ModelConfig config = SmallModelConfig(1);
+  const auto model = LanguageModel::Create(config, 3, noisy).value();
+  const auto plain = LanguageModel::Create(config, 3).value();
+  const std::vector<int32_t> a = Tokens(kLength), b = Tokens(kLength);
+  const auto losses = [&](std::vector<int32_t> first, const std::vector<int32_t>& second,
+                          const std::vector<int64_t>& instances, int64_t step) {
+    first.insert(first.end(), second.begin(), second.end());
+    BatchIdentity identity{.seed = 1, .step = step, .instances = instances};
+    return model->ForwardBackward(first, first, 2, 1, false, nullptr, identity)->sequence_loss;
+  };
+  const std::vector<double> one = losses(a, b, {4, 9}, 2);
+  EXPECT_EQ(losses(a, b, {4, 9}, 2), one);
+  const std::vector<double> swapped = losses(b, a, {9, 4}, 2);
+  EXPECT_NEAR(swapped[0], one[1], 1e-4);
+  EXPECT_NEAR(swapped[1], one[0], 1e-4);
+  EXPECT_GT(std::abs(losses(a, b, {4, 9}, 3)[0] - one[0]), 1e-3);
+  EXPECT_GT(std::abs(losses(a, b, {5, 9}, 2)[0] - one[0]), 1e-3);
+  EXPECT_EQ(model->Evaluate(a, a, 1, MergeMode::kSegment, false)->token_loss,
+            plain->Evaluate(a, a, 1, MergeMode::kSegment, false)->token_loss);
+}
+
 TEST_F(FinetuningTest, PackedExamplesDoNotReachEachOther) {
   const auto model = SharpModel(SmallModelConfig(1), 8);
   const std::vector<int32_t> first = ThreeExamples();
@@ -268,6 +293,34 @@ TEST_F(FinetuningTest, FirstVisiblePositionsAreChecked) {
   EXPECT_EQ(evaluate(first).message(), "first_visible[11]: got 8, expected 9 to 11");
   first.pop_back();
   EXPECT_EQ(evaluate(first).message(), "first_visible: got 23, expected as many as inputs, 24");
+}
+
+TEST_F(FinetuningTest, BadRatesAndLossesAreNamed) {
+  const v1::ModelConfig model = SmallModelConfig(1);
+  const auto error = [&](auto change) {
+    v1::Finetuning finetuning;
+    change(finetuning);
+    return ResolveFinetuning(finetuning, model).status();
+  };
+  const auto rate = [&](const std::string& pattern, double factor) {
+    return error([&](v1::Finetuning& finetuning) {
+      finetuning.add_learning_rates()->set_pattern(pattern);
+      finetuning.mutable_learning_rates(0)->set_factor(factor);
+    });
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_OK(rate("model.layers.0.*", 0));
+  EXPECT_FAILS(rate("model.norm.weigth", 1), invalid, "finetuning.learning_rates",
+               "got model.norm.weigth", "the nearest is model.norm.weight");
+  EXPECT_FAILS(rate("*", -1), invalid, "got factor -1 for *", "at least 0");
+  for (const double bad : {-0.1, 1.0, std::nan("")}) {
+    EXPECT_FAILS(error([&](auto& finetuning) { finetuning.set_label_smoothing(bad); }), invalid,
+                 "finetuning.label_smoothing", "less than 1");
+  }
+  for (const double bad : {-1.0, HUGE_VAL}) {
+    EXPECT_FAILS(error([&](auto& finetuning) { finetuning.set_embedding_noise(bad); }), invalid,
+                 "finetuning.embedding_noise", "at least 0");
+  }
 }
 
 TEST_F(FinetuningTest, BadSettingsAreNamed) {

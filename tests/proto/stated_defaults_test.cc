@@ -52,7 +52,9 @@ TEST(StatedDefaultsTest, AreNumbersSizesNamesAndTexts) {
   EXPECT_EQ(TextOf<v1::NeighborConfig>(), "index: \"auto\" k: 20 recall_sample: 1000");
   EXPECT_EQ(TextOf<v1::KubernetesConfig>(), "namespace: \"default\"");
   EXPECT_EQ(TextOf<v1::KeptExperts>(), "max_windows: 256");
-  EXPECT_EQ(TextOf<v1::GenerateRequest>(), "max_tokens: 128 top_p: 1 routing: PROMPT_ROUTING");
+  EXPECT_EQ(TextOf<v1::GenerateRequest>(),
+            "max_tokens: 128 top_p: 1 routing: PROMPT_ROUTING num_beams: 1 length_penalty: 1 "
+            "no_repeat_ngram: 0");
 }
 
 TEST(StatedDefaultsTest, KeepWhatIsSetEvenToZero) {

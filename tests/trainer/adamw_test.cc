@@ -50,6 +50,24 @@ TEST(AdamwTest, MatchesTheScalarFormulaWithDecay) { CompareWithScalar(37, true);
 TEST(AdamwTest, MatchesTheScalarFormulaWithoutDecay) { CompareWithScalar(37, false); }
 TEST(AdamwTest, MatchesTheScalarFormulaOnThreads) { CompareWithScalar(40001, true); }
 
+TEST(AdamwTest, FactorsScaleTheRateOfTheirParameter) {
+  std::vector<float> gradient = {1, -2, 3}, value[3], m[3], v[3];
+  std::vector<AdamwParameter> parameters;
+  const double factors[] = {1, 0.25, 0};
+  for (int i = 0; i < 3; ++i) {
+    value[i] = {5, 6, 7};
+    m[i].resize(3), v[i].resize(3);
+    parameters.push_back({value[i], gradient, m[i], v[i], true, factors[i]});
+  }
+  AdamwStep({}, 0.01, 1, 1, parameters);
+  for (size_t j = 0; j < 3; ++j) {
+    const float start = 5.0f + static_cast<float>(j);
+    EXPECT_NEAR(value[1][j] - start, 0.25 * (value[0][j] - start), 1e-6);
+    EXPECT_EQ(value[2][j], start);
+    EXPECT_EQ(m[2][j], m[0][j]);
+  }
+}
+
 // The shards of ranks cut parameters in this way.
 TEST(AdamwTest, CuttingAParameterChangesNoBit) {
   std::mt19937 random(4);

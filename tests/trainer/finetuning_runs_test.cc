@@ -387,6 +387,90 @@ TEST_F(FinetuningRunsTest, SpeedCountsAllPositionsAndTokensOnlyTargets) {
   EXPECT_LT(step.num_tokens(), 4 * 32 / 2);
 }
 
+// After one step from the same weights, the change of every parameter is its factor times that of a
+// run without groups; the first group that matches decides.
+TEST_F(FinetuningRunsTest, GroupsHaveLearningRatesOfTheirOwn) {
+  for (const auto algorithm : {v1::ADAMW, v1::MUON}) {
+    v1::RunSpec spec = TinyDenseSpec(packed_, 1);
+    spec.mutable_optimizer()->set_algorithm(algorithm);
+    spec = ResolveRunSpec(spec).value();
+    const auto start = LanguageModel::Create(spec.model(), spec.seed()).value();
+    const auto plain = LoadModel(NewestOf(Trained(spec))).value();
+    const auto add = [&](const std::string& pattern, double factor) {
+      v1::LearningRateGroup* const group = spec.mutable_finetuning()->add_learning_rates();
+      group->set_pattern(pattern);
+      group->set_factor(factor);
+    };
+    double most = 0;
+    add("model.layers.1.*norm*", 0);
+    add("model.layers.*", 0.5);
+    const auto grouped = LoadModel(NewestOf(Trained(ResolveRunSpec(spec).value()))).value();
+    for (size_t i = 0; i < start->parameters().size(); ++i) {
+      const Parameter& before = start->parameters()[i];
+      const bool norm = before.name.find("norm") != before.name.npos;
+      const bool last = before.name.starts_with("model.layers.1.");
+      const double factor = last && norm ? 0 : before.name.starts_with("model.layers.") ? 0.5 : 1;
+      for (size_t j = 0; j < before.value.size(); ++j) {
+        const double moved = plain->parameters()[i].value[j] - before.value[j];
+        const double got = grouped->parameters()[i].value[j] - before.value[j];
+        most = std::max(most, std::abs(moved));
+        ASSERT_NEAR(got, factor * moved, 1e-6) << before.name;
+        ASSERT_TRUE(factor > 0 || got == 0) << before.name;
+      }
+    }
+    EXPECT_GT(most, 1e-4);
+  }
+}
+
+v1::RunSpec NoisySpec(const fs::path& dataset, const RunDirectory& base, int64_t num_steps) {
+  v1::RunSpec spec = TinyAdapterSpec(dataset, base, num_steps);
+  v1::Finetuning* const finetuning = spec.mutable_finetuning();
+  finetuning->set_label_smoothing(0.2);
+  finetuning->set_embedding_noise(3);
+  finetuning->add_learning_rates()->set_pattern("*lora_B*");
+  finetuning->mutable_learning_rates(0)->set_factor(4);
+  return ResolveRunSpec(spec).value();
+}
+
+// The reported loss is unsmoothed.
+TEST_F(FinetuningRunsTest, SmoothedAndNoisyRunsAreExact) {
+  v1::RunSpec spec = NoisySpec(packed_, base(), 10);
+  spec.mutable_checkpoint()->set_every_steps(3);
+  const RunDirectory whole = Trained(spec), stopped(NewDirectory("stopped"));
+  ASSERT_OK(stopped.WriteSpec(spec));
+  EXPECT_EQ(TrainAlone(stopped, spec, 4).value(), TrainingOutcome::kInterrupted);
+  ASSERT_OK(TrainAlone(stopped, spec));
+  EXPECT_EQ(LossLines(stopped), LossLines(whole));
+  EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole));
+  // Ranks divide the batch without changing the noise of an instance.
+  v1::RunSpec ranks = spec;
+  ranks.set_world_size(2);
+  ranks.mutable_batch()->set_micro_batch_size(1);
+  const RunDirectory run(NewDirectory("ranks"));
+  std::ostringstream out;
+  const auto results = RunThreadedRanks(2, [&](Communicator& communicator) {
+    LoopEnvironment environment;
+    environment.communicator = &communicator;
+    environment.now = StepClock();
+    environment.out = &out;
+    return TrainingLoop(run, ranks, environment).Run().status();
+  });
+  for (const absl::Status& status : results) EXPECT_OK(status);
+  const auto expected = *whole.ReadMetrics(0), got = *run.ReadMetrics(0);
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_NEAR(got[i].loss(), expected[i].loss(), 1e-4 * expected[i].loss()) << i;
+  }
+  // Noise and smoothing have an effect, each on its own.
+  spec.mutable_finetuning()->set_embedding_noise(0);
+  const auto without_noise = *Trained(spec).ReadMetrics(0);
+  EXPECT_NE(without_noise[0].loss(), expected[0].loss());
+  spec.mutable_finetuning()->set_label_smoothing(0);
+  const auto plain = *Trained(spec).ReadMetrics(0);
+  EXPECT_EQ(plain[0].loss(), without_noise[0].loss());
+  EXPECT_NE(plain[0].gradient_norm(), without_noise[0].gradient_norm());
+}
+
 TEST_F(FinetuningRunsTest, ImpossibleRunsAreRefused) {
   const v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 4);
   v1::RunSpec asked = spec;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ class FakeDecoder final : public Decoder {
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
   absl::StatusOr<std::vector<std::vector<float>>> ScoreContinuations(
       std::span<const std::vector<int32_t>> continuations) override;
+  absl::StatusOr<std::unique_ptr<Decoder>> Fork() const override {
+    return std::make_unique<FakeDecoder>(*this);
+  }
   std::vector<ExpertMixture> Mixtures() const override { return {}; }
 
   // Sets the tokens that it generates next, followed by EOS, in place of its formula.

@@ -28,10 +28,10 @@ TEST(TaskSpecTest, AllTasksAreBuiltIn) {
     EXPECT_FALSE(task.title().empty()) << task.name();
     EXPECT_FALSE(task.source().empty()) << task.name();
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{"agnews", "amazon", "arc_c", "arc_e", "boolq", "fever",
-                                   "hellaswag", "mawps", "mrpc", "nq", "piqa", "race_h", "race_m",
-                                   "siqa", "sst2", "triviaqa", "winogrande", "yelp"}));
+  EXPECT_EQ(names, (std::set<std::string>{"agnews", "amazon", "arc_c",    "arc_e",      "boolq",
+                                          "cola",   "e2e",    "fever",    "hellaswag",  "mawps",
+                                          "mrpc",   "nq",     "piqa",     "race_h",     "race_m",
+                                          "siqa",   "sst2",   "triviaqa", "winogrande", "yelp"}));
 }
 
 TEST(TaskSpecTest, UnknownTaskNamesTheNearest) {

@@ -269,6 +269,35 @@ TEST_F(DecoderTest, ReusedPrefixesGiveTheSameLogitsAsNewDecoders) {
   }
 }
 
+// A fork and its origin continue with different tokens in turn, across segments; each equals a
+// decoder of its own. The origin is deleted before the fork's last steps.
+TEST_F(DecoderTest, ForksContinueOnTheirOwn) {
+  for (v1::Router router : kAllRouters) {
+    for (MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+      SCOPED_TRACE(testing::Message() << v1::Router_Name(router));
+      const auto model = SharpModel(ConfigOf(router, -1), 17);
+      const std::vector<int32_t> a = Tokens(), b = Tokens();
+      const std::span<const int32_t> prompt = std::span(a).first(5);
+      auto origin = model->NewDecoder(mode);
+      EXPECT_EQ(origin->Fork().status().code(), absl::StatusCode::kFailedPrecondition);
+      const auto expected_a = model->NewDecoder(mode), expected_b = model->NewDecoder(mode);
+      for (Decoder* decoder : {origin.get(), expected_a.get(), expected_b.get()}) {
+        ASSERT_TRUE(decoder->Prefill(prompt).ok());
+        ASSERT_TRUE(decoder->Step(a[5]).ok());
+      }
+      const std::unique_ptr<Decoder> fork = origin->Fork().value();
+      for (size_t i = 6; i < kLength; ++i) {
+        if (i < 20) {
+          EXPECT_EQ(origin->Step(a[i]).value(), expected_a->Step(a[i]).value()) << i;
+        } else {
+          origin.reset();
+        }
+        EXPECT_EQ(fork->Step(b[i]).value(), expected_b->Step(b[i]).value()) << i;
+      }
+    }
+  }
+}
+
 TEST_F(DecoderTest, ReusesTheLongestPrefixThatRoutingPermits) {
   const std::vector<int32_t> a = Tokens();
   std::vector<int32_t> b = a;

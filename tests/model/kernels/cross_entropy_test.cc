@@ -59,6 +59,38 @@ TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
             1e-5);
 }
 
+// PyTorch's cross_entropy(label_smoothing=e): (1 - e) nll + e mean over the vocabulary of -ln p.
+TEST(CrossEntropyTest, LabelSmoothingEqualsItsFormula) {
+  at::manual_seed(15);
+  const at::Tensor hidden = RandomLeaf({700, 5}), head = RandomLeaf({901, 5});
+  const at::Tensor hidden32 = hidden.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor head32 = head.detach().to(at::kFloat).requires_grad_();
+  at::Tensor targets = at::randint(0, 901, {700}, at::kLong);
+  targets.narrow(0, 100, 30).fill_(-1);
+  for (const double smoothing : {.1, .7}) {
+    const auto formula = [&] {
+      const at::Tensor log_p = at::log_softmax(at::mm(hidden, head.t()), 1);
+      const at::Tensor nll = -log_p.gather(1, targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+      return (((1 - smoothing) * nll - smoothing * log_p.mean(1)) * targets.ge(0)).sum() * 0.01;
+    };
+    const auto loss = [&](const at::Tensor& h, const at::Tensor& w) {
+      return CrossEntropy(h, w, targets, 0.01, {.label_smoothing = smoothing});
+    };
+    EXPECT_NEAR(loss(hidden, head).total.item<double>(), formula().item<double>(), 1e-10);
+    EXPECT_NEAR(loss(hidden32, head32).total.item<double>(), formula().item<double>(), 1e-4);
+    const auto expected = GradientsOf(formula, {hidden, head});
+    const auto got = GradientsOf([&] { return loss(hidden, head).total; }, {hidden, head});
+    const auto got32 =
+        GradientsOf([&] { return loss(hidden32, head32).total; }, {hidden32, head32});
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-12) << i;
+      EXPECT_LT(MaxDifference(got32[i].to(at::kDouble), expected[i]), 1e-6) << i;
+    }
+    EXPECT_LT(MaxDifference(loss(hidden, head).token_loss, TokenLosses(hidden, head, targets)),
+              1e-12);
+  }
+}
+
 // The definition of both terms, with autograd.
 at::Tensor PlainTotal(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
                       const HeadLoss& loss) {

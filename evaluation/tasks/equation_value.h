@@ -1,0 +1,23 @@
+// The value of an arithmetic expression that a model writes.
+#ifndef BRAID_EVALUATION_TASKS_EQUATION_VALUE_H_
+#define BRAID_EVALUATION_TASKS_EQUATION_VALUE_H_
+
+#include <optional>
+#include <string_view>
+
+namespace braid {
+
+// Returns the value of an expression of numbers, names, + - * / and parentheses, in infix notation
+// with the usual precedence ("x = (number0 + 3) * 2") or, where it begins with an operator and a
+// space, in prefix notation ("* number0 number1"). A name stands for a fixed number of its own, so
+// that expressions which are equal for all values of their names, and in practice no others, have
+// equal values. Of an equation whose one side is a single name, the value is that of the other
+// side. Nullopt for a text that is not an expression, or divides by zero.
+std::optional<double> EquationValue(std::string_view text);
+
+// Returns whether both texts have a value and these agree to 1e-6 of it.
+bool SolvesEquation(std::string_view answer, std::string_view reference);
+
+}  // namespace braid
+
+#endif  // BRAID_EVALUATION_TASKS_EQUATION_VALUE_H_

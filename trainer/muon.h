@@ -19,7 +19,7 @@ namespace braid {
 struct MuonMatrices {
   size_t offset = 0;
   int64_t count = 0, rows = 0, columns = 0;
-  double rate_factor = 1;  // of the learning rate
+  double rate_factor = 1;  // a factor of the learning rate
 
   size_t matrix_size() const { return static_cast<size_t>(rows * columns); }
   size_t end() const { return offset + static_cast<size_t>(count) * matrix_size(); }

@@ -190,7 +190,8 @@ void FinetuneOptions::AddTo(CLI::App* command) {
   AddExpertOptions(command, this);
   command->add_option("--epochs", epochs, "Passes over the examples (default: 3)")
       ->check(PositiveUpTo(1e6));
-  fields.Add(command, "--steps", "num_steps");
+  fields.Add(command, "--steps", "num_steps")
+      ->description("Number of optimizer steps, instead of --epochs [num_steps]");
   fields.Add(command, "--batch", "batch.global_batch_size");
   fields.Add(command, "--learning-rate", "optimizer.learning_rate")->check(PositiveUpTo(1000));
   command

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -175,18 +176,21 @@ absl::Status CheckTasks(const Session& session, const ReproduceOptions& options)
   return absl::OkStatus();
 }
 
-// Returns the preparation of the training examples of a task, all of which are trained on.
+// Returns the preparation of the training examples of a task, all of which are trained on. No
+// deletion removes them while the function exists.
 PrepareTask Preparation(Session& session, const std::string& tasks_dir) {
-  return [&session, tasks_dir](const std::string& task,
-                               const std::string& run_id) -> absl::StatusOr<std::string> {
+  const auto prepared = std::make_shared<std::vector<FinetuneInputs>>();
+  return [&session, tasks_dir, prepared](const std::string& task,
+                                         const std::string& run_id) -> absl::StatusOr<std::string> {
     FinetuneOptions options;
     options.model = run_id;
     options.task = task;
     options.data = {tasks_dir};
     options.validation = 0;
     ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
-    ASSIGN_OR_RETURN(const std::filesystem::path stored, StoreFinetuneData(session, options, data));
-    return stored.string();
+    ASSIGN_OR_RETURN(FinetuneInputs inputs, StoreFinetuneInputs(session, options, data));
+    prepared->push_back(std::move(inputs));
+    return prepared->back().dataset.string();
   };
 }
 

@@ -168,7 +168,7 @@ std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
 // last prompt token is not cached, so at least one token is always computed.
 int64_t CachedDecoder::Reusable(std::span<const int32_t> prompt) const {
   // The layers of a mixing layer were chosen by the whole prompt.
-  if (MixesByPrompt(config_)) return 0;
+  if (MixesByPrompt(*config_)) return 0;
   const std::vector<int32_t>& held = sequence_.tokens;
   const auto differ = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());
   const int64_t common = differ.first - held.begin(), length = std::ssize(prompt);
@@ -229,8 +229,8 @@ void CachedDecoder::Reset() {
 }
 
 int64_t CachedDecoder::SegmentLength() const {
-  return mode_ == MergeMode::kPrompt ? config_.sequence_length()
-                                     : config_.routing().segment_length();
+  return mode_ == MergeMode::kPrompt ? config_->sequence_length()
+                                     : config_->routing().segment_length();
 }
 
 std::vector<float> CachedDecoder::Append(std::span<const int32_t> tokens) {

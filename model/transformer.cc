@@ -320,7 +320,8 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
           : MixingUnits();
   HiddenStates result;
   at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
-  if (context.embedding_noise > 0) h = h + EmbeddingNoise(context, visible, tokens.sizes(), d);
+  if (context.embedding_noise > 0)
+    h = h + EmbeddingNoise(context, visible, tokens.sizes(), config.d_model());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     context.layer = layer;
     const RoutedFfn own = pass.Layer(layer, h, visible, context);

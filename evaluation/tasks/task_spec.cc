@@ -183,7 +183,7 @@ absl::StatusOr<v1::TaskSpec> BuiltinTask(const std::string& name) {
   return absl::NotFoundError(
       absl::StrCat("no built-in task \"", name, "\"",
                    nearest.empty() ? "" : absl::StrCat("; nearest: ", nearest),
-                   "; 'braid eval tasks --list' shows all, and --task-file adds your own"));
+                   "; 'braid eval tasks --list' shows all, and its --task-file adds your own"));
 }
 
 std::string FigureName(v1::TaskFigure figure) {

@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 19> kPaths = {
     "KeptExperts.dataset_dir",
 };
 
-constexpr std::array<std::string_view, 11> kModels = {
+constexpr std::array<std::string_view, 12> kModels = {
     "RunSpec.init_from",           "EvaluateRequest.models",
     "EvaluateTasksRequest.model",  "AnalyzeRoutingRequest.model",
     "AnalyzeExpertsRequest.model", "ExportMetricsRequest.run",

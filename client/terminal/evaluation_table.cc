@@ -1,7 +1,6 @@
 #include "client/terminal/evaluation_table.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/utf8.h"
+#include "client/terminal/model_name.h"
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 
@@ -115,20 +115,10 @@ std::string Letter(int index) {
   return index < 26 ? std::string(1, static_cast<char>('A' + index)) : absl::StrCat(index + 1);
 }
 
-// Returns the id of a run, or "run/checkpoint" for a checkpoint of a run.
-std::string ShortName(const std::string& model) {
-  const std::filesystem::path path = model;
-  const std::filesystem::path parent = path.parent_path();
-  if (parent.filename() != "checkpoints") return path.filename().string();
-  return (parent.parent_path().filename() / path.filename()).string();
-}
-
 std::string NameOf(const v1::EvaluationResult& result, const v1::Evaluation& evaluation) {
-  std::set<std::string> same;
-  for (const v1::Evaluation& other : result.evaluations()) {
-    if (ShortName(other.model()) == ShortName(evaluation.model())) same.insert(other.model());
-  }
-  return same.size() > 1 ? evaluation.model() : ShortName(evaluation.model());
+  std::set<std::string> all;
+  for (const v1::Evaluation& other : result.evaluations()) all.insert(other.model());
+  return ModelName(evaluation.model(), all);
 }
 
 std::string MergingOf(const v1::Evaluation& evaluation) {

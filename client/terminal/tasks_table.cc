@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/terminal/model_name.h"
 #include "client/terminal/tables.h"
 #include "evaluation/tasks/task_figures.h"
 #include "evaluation/tasks/task_files.h"
@@ -59,10 +62,18 @@ using ColumnKey = std::pair<std::string, v1::InferenceRouting>;
 
 ColumnKey ColumnOf(const v1::TaskResult& result) { return {result.model(), result.routing()}; }
 
-std::string ColumnName(const ColumnKey& column) {
+std::string ColumnName(const ColumnKey& column, const std::set<std::string>& models) {
   const std::string routing =
       column.second == v1::PROMPT_ROUTING ? "PROMPT ROUTING" : "SEGMENT ROUTING";
-  return column.first.empty() ? routing : absl::StrCat(column.first, ", ", routing);
+  if (column.first.empty()) return routing;
+  return absl::StrCat(ModelName(column.first, models), ", ", routing);
+}
+
+// Returns the models of the results; "" for the only one.
+std::set<std::string> ModelsOf(const v1::TasksResult& result) {
+  std::set<std::string> models;
+  for (const v1::TaskResult& one : result.results()) models.insert(one.model());
+  return models;
 }
 
 // Returns the results of one task in the order of the columns; nullptr for a column without result.
@@ -129,11 +140,13 @@ std::string Presence(const v1::TaskSpec& task, const std::filesystem::path& data
 // Prints what further models gain over the first.
 void PrintComparisons(const v1::TasksResult& result, std::ostream& out) {
   if (result.comparisons().empty()) return;
+  const std::set<std::string> models = ModelsOf(result);
   std::vector<Row> rows = {
       {"TASK", "METRIC", "MODEL", "MINUS", "DIFFERENCE", "ONLY MODEL", "ONLY BASELINE"}};
   for (const v1::TaskComparison& one : result.comparisons()) {
     const std::string difference = FigureText(one.metric(), one.difference());
-    Row row = {one.task(), one.metric(), ColumnName({one.model(), one.routing()}), one.baseline(),
+    Row row = {one.task(), one.metric(), ColumnName({one.model(), one.routing()}, models),
+               ModelName(one.baseline(), models),
                absl::StrCat(difference, " ", IntervalText(one.metric(), one.interval()))};
     const bool counted = one.num_only_model() + one.num_only_baseline() > 0;
     row.push_back(counted ? WithThousands(one.num_only_model()) : "");
@@ -154,7 +167,7 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
     if (std::ranges::find(keys, ColumnOf(one)) == keys.end()) keys.push_back(ColumnOf(one));
   }
   Row header = {"TASK", "EXAMPLES", "SHOTS", "METRIC", "CHANCE"};
-  for (const ColumnKey& key : keys) header.push_back(ColumnName(key));
+  for (const ColumnKey& key : keys) header.push_back(ColumnName(key, ModelsOf(result)));
   header.push_back("SHORTENED");
   std::vector<Row> rows = {header};
   for (const TaskKey& task : tasks) {

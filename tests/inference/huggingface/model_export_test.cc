@@ -10,6 +10,7 @@
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/modeling_braid.h"
 #include "inference/prompt.h"
+#include "model/config/model_config.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/inference/huggingface/exported_models.h"

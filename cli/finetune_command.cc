@@ -74,7 +74,7 @@ absl::Status FillValidation(const FinetuneData& data, int64_t num_steps, v1::Run
 
 absl::Status Finetune(Session& session, FinetuneOptions& options) {
   ASSIGN_OR_RETURN(v1::RunSpec spec, options.Spec());
-  options.seed = spec.seed();  // of the examples' order too
+  options.seed = spec.seed();  // the examples are ordered by it, too
   ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
   if (options.dry_run) return DryRun(session, spec, data);
   ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));

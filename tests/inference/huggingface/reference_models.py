@@ -218,7 +218,9 @@ class Model:
         h = rms_norm(h, self.weights["model.norm.weight"], epsilon)
         tied = self.config["tie_word_embeddings"]
         assert tied != ("lm_head.weight" in self.weights)
-        return linear(h, table if tied else self.weights["lm_head.weight"])
+        logits = linear(h, table if tied else self.weights["lm_head.weight"])
+        cap = self.config.get("logit_soft_cap", 0)
+        return cap * torch.tanh(logits / cap) if cap else logits
 
 
 def compare(case):

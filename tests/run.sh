@@ -6,4 +6,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./deploy/build.sh
-exec ctest --test-dir build --output-on-failure --parallel 2 -LE 'nightly|containers|packages' "$@"
+# Many tests wait for processes: one more than there are cores keeps all cores busy.
+exec ctest --test-dir build --output-on-failure --parallel "$(($(nproc) + 1))" -LE 'nightly|containers|packages' "$@"

@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-constexpr std::array<const char*, 5> kBlocks = {" ", "░", "▒", "▓", "█"};
+constexpr std::array<const char*, 5> kShades = {" ", "░", "▒", "▓", "█"};
 constexpr std::array<const char*, 5> kAscii = {" ", ".", "+", "*", "#"};
 constexpr int kMapColumns = 32;
 constexpr int kLongestDomain = 15;
@@ -63,7 +63,7 @@ std::string Padded(std::string_view text, int columns) {
 }
 
 std::string Shade(double share, bool ascii) {
-  const auto& shades = ascii ? kAscii : kBlocks;
+  const auto& shades = ascii ? kAscii : kShades;
   const int levels = static_cast<int>(shades.size());
   return shades[std::clamp(static_cast<int>(share * levels), 0, levels - 1)];
 }
@@ -146,7 +146,7 @@ void AddTexts(const v1::LayerRoutingAnalysis& layer, std::vector<std::string>* l
 }
 
 std::string Legend(double high, bool ascii) {
-  const auto& shades = ascii ? kAscii : kBlocks;
+  const auto& shades = ascii ? kAscii : kShades;
   std::string legend = "shades:";
   for (size_t i = 1; i < shades.size(); ++i) {
     absl::StrAppendFormat(&legend, "  %s from %.0f %%", shades[i],

@@ -188,9 +188,7 @@ absl::Status AddPath(const std::string& given, const KeepListing& next_entry, Co
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
-    const fs::path tokens = fs::path(given) +=
-        ".bin";  // Megatron-LM names datasets by their prefix
-    if (IsIndexedDataset(tokens)) return AddFile(tokens, found);
+    if (IsIndexedDatasetPrefix(given)) return AddFile(fs::path(given) += ".bin", found);
     return absl::NotFoundError(
         absl::StrCat("corpus path ", given, ": no such file or directory (working directory ",
                      fs::current_path(error).string(), "); check the spelling of the path"));
@@ -215,6 +213,11 @@ bool IsNameCharacter(char c) {
 }
 
 }  // namespace
+
+bool IsIndexedDatasetPrefix(const fs::path& path) {
+  std::error_code error;
+  return !fs::exists(path, error) && IsIndexedDataset(fs::path(path) += ".bin");
+}
 
 absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
                                             const KeepListing& keep_listing) {

@@ -49,6 +49,10 @@ struct CorpusFiles {
 // null.
 using KeepListing = std::function<absl::Status()>;
 
+// Returns whether a path without a file is the prefix of an indexed dataset, "text" for text.bin
+// and text.idx.
+bool IsIndexedDatasetPrefix(const std::filesystem::path& path);
+
 // Returns the files in the order of `paths`; those of a directory are sorted by path and include
 // sub-directories. Extensions may have any letter case. In directories, .jsonl and .ndjson files
 // (also .gz, .zst, .zstd) and compressed .json files are JSON lines, a .bin with its .idx is an

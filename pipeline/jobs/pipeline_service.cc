@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "pipeline/corpus/corpus_description.h"
+#include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_event_source.h"
 #include "pipeline/jobs/job_explanation.h"
@@ -77,7 +78,9 @@ absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
     return absl::NotFoundError(
         absl::StrCat(what, path, ": no such file or directory; check the spelling"));
   };
-  for (const std::string& path : spec.paths()) RETURN_IF_ERROR(check("corpus path ", path));
+  for (const std::string& path : spec.paths()) {
+    if (!IsIndexedDatasetPrefix(path)) RETURN_IF_ERROR(check("corpus path ", path));
+  }
   for (const std::string& path : spec.decontaminate().paths()) {
     RETURN_IF_ERROR(check("decontaminate.paths: ", path));
   }

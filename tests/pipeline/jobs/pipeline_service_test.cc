@@ -230,6 +230,16 @@ TEST_F(PipelineServiceTest, MissingPathIsRefusedWithoutAJob) {
   EXPECT_THAT(status.error_message(), HasSubstr("/no/such/corpus.jsonl"));
 }
 
+TEST_F(PipelineServiceTest, ThePrefixOfAnIndexedDatasetIsNoMissingPath) {
+  const fs::path prefix = NewDirectory() / "text";
+  for (const char* extension : {".bin", ".idx"}) std::ofstream(prefix.string() + extension);
+  Server server(home_);
+  v1::Job job;
+  EXPECT_TRUE(Submit(server, SmallSpec(prefix), "tokens", &job).ok());
+  EXPECT_EQ(Submit(server, SmallSpec(prefix.string() + "s"), "typo", &job).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(PipelineServiceTest, FailsWithTheCauseAndSucceedsWhenResumedAfterTheRepair) {
   const fs::path late = NewDirectory() / "late.jsonl";
   std::ofstream(late).flush();  // no document yet

@@ -236,6 +236,26 @@ TEST_F(MixedModelTest, DecodingEqualsTheFullPass) {
   }
 }
 
+// A fork and its origin continue with different tokens, each as if it were alone.
+TEST_F(MixedModelTest, ForksContinueOnTheirOwn) {
+  for (const std::string mixing : kDecoded) {
+    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const std::vector<int32_t> tokens = Tokens(), other = Tokens();
+    const auto prompt = std::span(tokens).first(kPrompt + 2);
+    const auto origin = model->NewDecoder(MergeMode::kSegment);
+    const auto alone = model->NewDecoder(MergeMode::kSegment);
+    for (const auto& decoder : {origin.get(), alone.get()}) {
+      ASSERT_OK(decoder->Prefill(prompt.first(kPrompt)).status());
+      for (const int32_t token : prompt.subspan(kPrompt)) ASSERT_OK(decoder->Step(token).status());
+    }
+    const auto fork = origin->Fork().value();
+    for (size_t i = 0; i < 5; ++i) ASSERT_OK(origin->Step(other[i]).status());
+    for (size_t p = kPrompt + 2; p < tokens.size(); ++p) {
+      EXPECT_EQ(fork->Step(tokens[p]).value(), alone->Step(tokens[p]).value()) << mixing << p;
+    }
+  }
+}
+
 TEST_F(MixedModelTest, SteppingTogetherAndContinuationsEqualSteppingAlone) {
   for (const char* mixing : kDecoded) {
     const auto model = Model(Mixed(v1::DENSE, mixing));

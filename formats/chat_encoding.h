@@ -31,7 +31,7 @@ struct EncodedChat {
   std::vector<int32_t> tokens;
   // The answers, each with the token that ends it. None begins at token 0.
   std::vector<TokenRange> answers;
-  // Whether the tokenizer leaves no token of an answer.
+  // True if the tokenizer leaves no token of an answer.
   bool has_empty_answer = false;
 };
 

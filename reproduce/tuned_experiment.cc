@@ -1,6 +1,7 @@
 #include "reproduce/tuned_experiment.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +84,17 @@ std::vector<AskedTask> OtherTasks() { return {{kSentiment, "amazon"}, {kSentimen
 TaskContrast AnswerDifference(const std::string& first, const std::string& second,
                               std::vector<AskedTask> tasks) {
   return {.arms = {{+1, first}, {-1, second}}, .tasks = std::move(tasks)};
+}
+
+void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder) {
+  for (const AskedTask& task : OwnTasks()) {
+    builder.AddAnswers(absl::StrCat("plain minus ", arm, ", ", task.asked), std::nullopt,
+                       AnswerDifference(kPlainTuning, arm, {task}));
+    TaskContrast figure = AnswerDifference(arm, kPlainTuning, {task});
+    figure.measure = TaskMeasure::kFigure;
+    builder.AddAnswers(absl::StrCat("right answers of ", arm, " minus plain, ", task.asked),
+                       std::nullopt, figure);
+  }
 }
 
 std::string GuessingCaution(const Evidence& evidence) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reproduce/claim.h"
 #include "reproduce/experiment.h"
 #include "reproduce/task_contrast.h"
 
@@ -29,6 +30,10 @@ std::vector<AskedTask> OtherTasks();
 // Returns the loss of `first` minus that of `second` on `tasks`.
 TaskContrast AnswerDifference(const std::string& first, const std::string& second,
                               std::vector<AskedTask> tasks = OwnTasks());
+
+// Reports the loss of plain tuning minus that of `arm`, and the right answers of `arm` minus those
+// of plain tuning, for each task on its own.
+void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder);
 
 // Returns a caution if plain tuning is no better than guessing on a task of two choices; otherwise
 // "".

@@ -49,7 +49,7 @@ struct Asking {
   // Decoder for unconditional contexts. It is a separate one, so that `decoder` keeps the
   // demonstrations.
   Decoder& unconditional;
-  // Whether the first reference of a free answer is scored.
+  // True if the first reference of a free answer is scored.
   bool score_references = false;
 };
 

@@ -40,7 +40,7 @@ struct TaskEvaluationOptions {
   int64_t max_examples = 0;
   // An existing directory in which answers are stored.
   std::filesystem::path answers_dir;
-  // Whether the result lists the loss and the score of each example.
+  // List the loss and the score of each example in the result.
   bool want_examples = false;
   // Returns whether a text of an example shares no text with the documents that the model was
   // trained on. Null when that is unknown.

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "reproduce/tuned_experiment.h"
 
 namespace braid {
@@ -23,14 +22,7 @@ class EmoeClaims {
                                                     "+0.62 to +0.92 with all parameters"});
     Gain(builder, "plain minus emoe", kPlainTuning, kEmoe);
     Gain(builder, "plain minus emoe, all parameters trained", "full-plain", "full-emoe");
-    for (const AskedTask& task : OwnTasks()) {
-      builder.AddAnswers(absl::StrCat("plain minus emoe, ", task.asked), std::nullopt,
-                         AnswerDifference(kPlainTuning, kEmoe, {task}));
-      TaskContrast figure = AnswerDifference(kEmoe, kPlainTuning, {task});
-      figure.measure = TaskMeasure::kFigure;
-      builder.AddAnswers(absl::StrCat("right answers of emoe minus plain, ", task.asked),
-                         std::nullopt, figure);
-    }
+    ReportSingleTasks(kEmoe, builder);
     const std::string caution = GuessingCaution(evidence_);
     if (!caution.empty()) builder.AddCaution(caution);
     return builder.Finish();

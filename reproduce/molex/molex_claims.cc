@@ -26,14 +26,7 @@ class MolexClaims {
     Gain(builder, "random-layer");
     Report(builder, "probability");
     Report(builder, "own-layer");
-    for (const AskedTask& task : OwnTasks()) {
-      builder.AddAnswers(absl::StrCat("plain minus molex, ", task.asked), std::nullopt,
-                         AnswerDifference(kPlainTuning, kMolex, {task}));
-      TaskContrast figure = AnswerDifference(kMolex, kPlainTuning, {task});
-      figure.measure = TaskMeasure::kFigure;
-      builder.AddAnswers(absl::StrCat("right answers of molex minus plain, ", task.asked),
-                         std::nullopt, figure);
-    }
+    ReportSingleTasks(kMolex, builder);
     const std::string caution = GuessingCaution(evidence_);
     if (!caution.empty()) builder.AddCaution(caution);
     return builder.Finish();

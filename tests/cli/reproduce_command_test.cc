@@ -144,14 +144,14 @@ void ExpectNumbers(const json& reproduction) {
 TEST_F(ReproduceCommandTest, TestsEveryClaimAndReusesResults) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/true);
   const Arguments command = {"reproduce", corpus.string(), "--steps",
-                             "12",        "--output",      (root_ / "result").string(),
+                             "20",        "--output",      (root_ / "result").string(),
                              "--json"};
   const Outcome first = Run(command);
   ASSERT_EQ(first.exit_code, 0) << first.errors;
   json reproduction = json::parse(first.output);
   ExpectNumbers(reproduction);
   EXPECT_EQ(reproduction["domains"].size(), 3);
-  EXPECT_EQ(reproduction["num_steps"], 12);
+  EXPECT_EQ(reproduction["num_steps"], 20);
   EXPECT_EQ(Contents(root_ / "result" / "reproduction.json"), first.output);
   EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
               AllOf(HasSubstr("</html>"), HasSubstr("kitchen")));
@@ -276,7 +276,7 @@ TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
                              "--paper",   "emoe",
                              "--tasks",   WriteTasks(root_ / "tasks").string(),
                              "--arms",    "plain,emoe,learned-gate",
-                             "--steps",   "4",
+                             "--steps",   "10",
                              "--output",  (root_ / "result").string(),
                              "--json"};
   const Outcome first = Run(command);
@@ -308,7 +308,7 @@ TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
   EXPECT_EQ(json::parse(again.output)["claims"], claims);
   EXPECT_EQ(NumRuns(), 7);
   const Outcome other = Run({"reproduce", corpus.string(), "--paper", "molex", "--tasks",
-                             (root_ / "tasks").string(), "--arms", "plain", "--steps", "4"});
+                             (root_ / "tasks").string(), "--arms", "plain", "--steps", "10"});
   EXPECT_EQ(other.exit_code, 0) << other.errors;
   EXPECT_EQ(NumRuns(), 7);
 }

@@ -46,18 +46,13 @@ def read_task(path):
     return parse([t for t in TOKEN.findall(text) if not t.startswith("#") and t not in ";,"])
 
 
-def citation(task):
-    """Returns the paper of a task: the beginning of its source up to a semicolon or full stop."""
-    return re.split(r";|\.(?= )(?<!al\.)", task["source"][0])[0].rstrip(".")
-
-
 def page_section(tasks):
-    lines = ["| task | source | figures | shots |", "|---|---|---|---|"]
+    lines = ["| task | figures | shots |", "|---|---|---|"]
     for task in tasks:
         name = task["name"][0]
         figures = ", ".join(figure.lower() for figure in task["figures"])
         shots = task.get("num_shots", ["0"])[0]
-        lines.append(f"| [{name}](../evaluation/tasks/{name}.textproto) | {citation(task)} | {figures} | {shots} |")
+        lines.append(f"| [{name}](../evaluation/tasks/{name}.textproto) | {figures} | {shots} |")
     return "\n".join(lines) + "\n"
 
 

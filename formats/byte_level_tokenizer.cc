@@ -2,6 +2,7 @@
 
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
+#include <unicode/uniset.h>
 
 #include <algorithm>
 #include <array>
@@ -31,32 +32,40 @@ std::string ReplaceInvalidBytes(std::string_view text) {
   return valid;
 }
 
-const icu::Normalizer2& NormalizerOf(NormalForm form) {
-  UErrorCode error = U_ZERO_ERROR;
-  const icu::Normalizer2* normalizer = nullptr;
+// Returns the characters of Unicode 9, the only ones that the tokenizers library normalizes: models
+// were trained on text in which later ones stay as they are.
+const icu::UnicodeSet& NormalizedCharacters() {
+  static const icu::UnicodeSet* const characters = [] {
+    UErrorCode error = U_ZERO_ERROR;
+    auto* const set = new icu::UnicodeSet(u"[:age=9.0:]", error);
+    BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
+    set->freeze();
+    return set;
+  }();
+  return *characters;
+}
+
+const icu::Normalizer2* NormalizerOf(NormalForm form, UErrorCode& error) {
   switch (form) {
     case NormalForm::kNfc:
-      normalizer = icu::Normalizer2::getNFCInstance(error);
-      break;
+      return icu::Normalizer2::getNFCInstance(error);
     case NormalForm::kNfd:
-      normalizer = icu::Normalizer2::getNFDInstance(error);
-      break;
+      return icu::Normalizer2::getNFDInstance(error);
     case NormalForm::kNfkc:
-      normalizer = icu::Normalizer2::getNFKCInstance(error);
-      break;
+      return icu::Normalizer2::getNFKCInstance(error);
     case NormalForm::kNfkd:
-      normalizer = icu::Normalizer2::getNFKDInstance(error);
-      break;
+      return icu::Normalizer2::getNFKDInstance(error);
   }
-  BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
-  return *normalizer;
+  return nullptr;
 }
 
 std::string Normalized(const std::vector<NormalForm>& forms, std::string_view text) {
   std::string result(text);
   for (const NormalForm form : forms) {
     UErrorCode error = U_ZERO_ERROR;
-    const icu::Normalizer2& normalizer = NormalizerOf(form);
+    const icu::Normalizer2* const latest = NormalizerOf(form, error);
+    BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
+    const icu::FilteredNormalizer2 normalizer(*latest, NormalizedCharacters());
     const icu::StringPiece input(result.data(), static_cast<int32_t>(result.size()));
     if (normalizer.isNormalizedUTF8(input, error)) continue;
     std::string next;

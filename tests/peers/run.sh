@@ -16,9 +16,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly packages="torch==2.15.0 numpy==2.4.6 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0
   pyarrow==26.0.1 duckdb==2.0.0 sentence-transformers==6.2.0 datasketch==2.0.0 lm-eval==0.4.13
   tensorboard==2.21.0 pyyaml==6.0.3"
-readonly all="parquet_rows tokenizers_ids transformers_models sentence_embeddings near_duplicates
-  tensorboard_events lm_eval_tasks"
+readonly all="parquet_rows tokenizers_ids tokenizers_vocabularies transformers_models
+  sentence_embeddings near_duplicates tensorboard_events lm_eval_tasks"
 readonly environment="${BRAID_PEERS_ENVIRONMENT:-build/peers}"
+readonly torch_index="https://download.pytorch.org/whl/cpu"
 readonly log="build/peers-install.log"
 
 skip() { echo "peers: skipped: $*" >&2; exit 77; }
@@ -32,10 +33,14 @@ done
 python="${BRAID_PEERS_PYTHON:-$environment/bin/python}"
 if [ -z "${BRAID_PEERS_PYTHON:-}" ]; then
   [ -x "$python" ] || python3 -m venv "$environment" || skip "python3 -m venv fails; install python3-venv"
-  # The extra index has the builds of torch without CUDA, which take a tenth of the space.
+  # The extra index has the builds of torch without CUDA, which take a tenth of the space. Where it
+  # cannot be reached, pip would try it for minutes for every package.
+  extra=""
+  "$python" -c "import urllib.request; urllib.request.urlopen('$torch_index/torch/', timeout=10)" 2> "$log" &&
+    extra="--extra-index-url $torch_index"
   # shellcheck disable=SC2086
-  "$python" -m pip install --quiet --extra-index-url https://download.pytorch.org/whl/cpu $packages \
-    > "$log" 2>&1 || skip "pip cannot install the packages: $(tail -n 1 "$log")"
+  "$python" -m pip install --quiet $extra $packages > "$log" 2>&1 ||
+    skip "pip cannot install the packages: $(tail -n 1 "$log")"
 fi
 
 transformers_models() {

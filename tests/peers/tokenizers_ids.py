@@ -91,15 +91,19 @@ def given_text(path):
         yield from (part for part in path.read_text(errors="replace").split("\n\n") if part)
 
 
-def normalizes_alike(character):
-    """The tables of normalization in the tokenizers library are those of Unicode 9."""
-    is_old = unicodedata.ucd_3_2_0.category(character) != "Cn"
-    return is_old or not (unicodedata.combining(character) or unicodedata.decomposition(character))
+def known_characters():
+    return [chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
+
+
+def marked_characters():
+    """Yields texts with every character between marks, which normalization composes and sorts."""
+    known = known_characters()
+    for begin in range(0, len(known), 50):
+        yield " ".join(f"a\u0301{c}\u0323 \u0c4d{c}" for c in known[begin:begin + 50])
 
 
 def random_strings(rng, count):
-    known = [chr(c) for c in range(0x110000)
-             if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co") and normalizes_alike(chr(c))]
+    known = known_characters()
     common = list(" \n\r\t\u00a0\u2028\x0b\x85''''sStTrRvVmMlLdDeE\u017f\u212aaAzZ019.,/-_()"
                   "\u00e9\u0301\u0308\u4e2d\u0e01\u0663\u00bd\u01c5\u02b0\u0903\u20ac\U0001f600")
     for _ in range(count):
@@ -129,43 +133,49 @@ def user_seconds():
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
 
 
-def first_difference(tokenizer, texts, ids_path):
-    """Returns the index of the first text with other ids, or None."""
+def first_difference(tokenizer, texts, num_timed, ids_path):
+    """Returns the index of the first text with other ids, or None, and seconds for the first num_timed."""
     ids = numpy.fromfile(ids_path, dtype=numpy.int32)
-    place = 0
-    for begin in range(0, len(texts), 10000):
-        batch = tokenizer.encode_batch_fast(texts[begin:begin + 10000], add_special_tokens=False)
+    place, seconds = 0, 0
+    for begin in [*range(0, num_timed, 1000), *range(num_timed, len(texts), 1000)]:
+        end = min(begin + 1000, num_timed if begin < num_timed else len(texts))
+        start = user_seconds()
+        batch = tokenizer.encode_batch_fast(texts[begin:end], add_special_tokens=False)
+        seconds += user_seconds() - start if begin < num_timed else 0
         for i, encoding in enumerate(batch):
             count = int(ids[place])
             ours = ids[place + 1:place + 1 + count]
             place += 1 + count
             if ours.tolist() != encoding.ids:
                 print(f"  ours   {ours.tolist()[:40]}\n  theirs {encoding.ids[:40]}")
-                return begin + i
-    return None if place == len(ids) else len(texts)
+                return begin + i, seconds
+    return (None if place == len(ids) else len(texts)), seconds
 
 
-def compare(family, texts, num_timed, directory):
-    tokenizer, path = train(texts[:num_timed // 4], family, directory)
+def compare(name, tokenizer, path, texts, num_timed, directory):
+    """Compares ids of all texts, and speed on the first num_timed, with a tokenizer and its file."""
     text_path, ids_path = directory / "texts.jsonl", directory / "ids.bin"
     subprocess.run([BENCH, "--tokenizer", path, "--texts", text_path, "--ids", ids_path,
                     "--repeats", "1"], check=True, stdout=subprocess.DEVNULL)
-    other = first_difference(tokenizer, texts, ids_path)
+    other, seconds = first_difference(tokenizer, texts, num_timed, ids_path)
     if other is not None:
-        print(f"{family[0]}: OTHER ids for text {other}, {texts[other][:200]!r}")
+        print(f"{name}: OTHER ids for text {other}, {texts[other][:200]!r}")
         return False
     timed_path = directory / "timed.jsonl"
-    report = json.loads(subprocess.run([BENCH, "--tokenizer", path, "--texts", timed_path],
+    report = json.loads(subprocess.run([BENCH, "--tokenizer", path, "--texts", timed_path, "--repeats", "1"],
                                        check=True, capture_output=True, text=True).stdout)
-    start = user_seconds()
-    for begin in range(0, num_timed, 1000):
-        tokenizer.encode_batch_fast(texts[begin:min(num_timed, begin + 1000)],
-                                    add_special_tokens=False)
-    theirs = report["bytes"] / 1e6 / (user_seconds() - start)
+    theirs = report["bytes"] / 1e6 / seconds
     ours, alone = (report[f"megabytes_per_cpu_second{kind}"] for kind in ("", "_without_cache"))
-    print(f"{family[0]}: same ids of {len(texts)} texts; {ours:.1f} MB per CPU second, "
+    print(f"{name}: same ids of {len(texts)} texts; {ours:.1f} MB per CPU second, "
           f"{alone:.1f} without the cache, tokenizers {theirs:.1f}: {ours / theirs:.1f} times", flush=True)
     return True
+
+
+def write_texts(texts, num_timed, directory):
+    """Writes the files of texts that compare() reads."""
+    for file, count in (("texts.jsonl", len(texts)), ("timed.jsonl", num_timed)):
+        with open(directory / file, "w") as lines:
+            lines.writelines(json.dumps(text) + "\n" for text in texts[:count])
 
 
 def main():
@@ -180,15 +190,15 @@ def main():
     texts += made_text(rng, arguments.megabytes * 1e6 - sum(len(t.encode()) for t in texts))
     rng.shuffle(texts)
     num_timed = len(texts)
+    texts += marked_characters()
     texts += random_strings(rng, arguments.strings)
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
-        for file, count in (("texts.jsonl", len(texts)), ("timed.jsonl", num_timed)):
-            with open(directory / file, "w") as lines:
-                lines.writelines(json.dumps(text) + "\n" for text in texts[:count])
+        write_texts(texts, num_timed, directory)
         chosen = [family for family in families()
                   if not arguments.families or family[0] in arguments.families.split(",")]
-        return 0 if all([compare(family, texts, num_timed, directory) for family in chosen]) else 1
+        trained = ((family[0], *train(texts[:num_timed // 4], family, directory)) for family in chosen)
+        return 0 if all([compare(*one, texts, num_timed, directory) for one in trained]) else 1
 
 
 if __name__ == "__main__":

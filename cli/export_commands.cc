@@ -148,8 +148,8 @@ void AddExport(CommandLine& program) {
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
   command->footer(
-      "A dense model is exported as a standard LLaMA, Qwen2 or Qwen3; docs/formats/export.md\n"
-      "describes models with experts.\n"
+      "A dense model is exported as a standard LLaMA, Qwen2, Qwen3 or GPT-2;\n"
+      "docs/formats/export.md describes models with experts.\n"
       "\n"
       "Examples:\n"
       "  braid export run-000001 --output llama --dtype bfloat16\n"
@@ -166,7 +166,7 @@ void AddImport(CommandLine& program) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* command = program.app.add_subcommand(
       "import",
-      "Import a Hugging Face model (LLaMA, Mistral, Mixtral, Qwen2, Qwen3) as a checkpoint");
+      "Import a Hugging Face model (LLaMA, Mistral, Mixtral, Qwen2, Qwen3, GPT-2) as a checkpoint");
   command->add_option("source", options->source,
                       "Directory with config.json and safetensors files");
   CLI::Option* const base =

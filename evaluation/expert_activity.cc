@@ -15,6 +15,7 @@
 #include "evaluation/routing_analysis.h"
 #include "formats/packed_dataset.h"
 #include "model/config/expert_split_config.h"
+#include "model/config/family_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/unit_activations.h"
@@ -44,14 +45,14 @@ std::vector<int32_t> GroupsOf(const UnitOrder& order, int num_groups) {
 struct TokenGroups {
   std::vector<double> keys, mass, active;
 
-  TokenGroups(std::span<const float> gate, std::span<const float> up,
-              const std::vector<int32_t>& group_of, int num_groups)
+  // `units` has the numbers of one token.
+  TokenGroups(const UnitActivations& units, const std::vector<int32_t>& group_of, int num_groups)
       : keys(num_groups), mass(num_groups), active(num_groups) {
-    for (size_t u = 0; u < gate.size(); ++u) {
+    for (size_t u = 0; u < units.keys.size(); ++u) {
       const int32_t group = group_of[u];
-      keys[group] += gate[u];
-      mass[group] += std::abs(gate[u] / (1 + std::exp(-static_cast<double>(gate[u]))) * up[u]);
-      active[group] += gate[u] > 0;
+      keys[group] += units.keys[u];
+      mass[group] += std::abs(units.hidden[u]);
+      active[group] += units.gate[u] > 0;
     }
   }
 
@@ -101,8 +102,11 @@ class LayerActivity {
     const size_t k = seen.chosen.size() / tokens;
     for (size_t t = 0; t < tokens; ++t) {
       if (static_cast<int64_t>(t % length) >= batch.lengths[t / length]) continue;
-      AddToken(domain, seen.gate.subspan(t * units, units), seen.up.subspan(t * units, units),
-               seen.chosen.subspan(t * k, k));
+      AddToken(domain, {.layer = seen.layer,
+                        .keys = seen.keys.subspan(t * units, units),
+                        .gate = seen.gate.subspan(t * units, units),
+                        .hidden = seen.hidden.subspan(t * units, units),
+                        .chosen = seen.chosen.subspan(t * k, k)});
     }
   }
 
@@ -125,12 +129,12 @@ class LayerActivity {
   }
 
  private:
-  void AddToken(size_t domain, std::span<const float> gate, std::span<const float> up,
-                std::span<const int32_t> routed) {
-    const TokenGroups token(gate, up, expert_of_, num_groups_);
+  void AddToken(size_t domain, const UnitActivations& units) {
+    const TokenGroups token(units, expert_of_, num_groups_);
     std::vector<int32_t> chosen;
-    std::ranges::copy_if(routed, std::back_inserter(chosen), [](int32_t e) { return e >= 0; });
-    if (routed.empty()) chosen = token.Highest(usual_);
+    std::ranges::copy_if(units.chosen, std::back_inserter(chosen),
+                         [](int32_t e) { return e >= 0; });
+    if (units.chosen.empty()) chosen = token.Highest(usual_);
     std::vector<int32_t> all(num_groups_);
     std::iota(all.begin(), all.end(), 0);
     all_.Add(token, all);
@@ -138,7 +142,7 @@ class LayerActivity {
     for (const int32_t expert : chosen) ++choices_[domain][expert];
     ++tokens_[domain];
     for (const std::vector<int32_t>& group_of : random_) {
-      const TokenGroups groups(gate, up, group_of, num_groups_);
+      const TokenGroups groups(units, group_of, num_groups_);
       by_chance_.Add(groups, groups.Highest(chosen.size()));
     }
   }
@@ -192,7 +196,7 @@ absl::StatusOr<ExpertActivityOptions> SplitToMeasure(LanguageModel& model, v1::E
                                    .active_experts = config.routing().token().active_experts(),
                                    .expert_of = {}};
   for (const int layer : MoeLayers(config)) {
-    const std::string keys = absl::StrCat(LayerPrefix(layer), "mlp.gate_proj.weight");
+    const std::string keys = KeysName(config, layer);
     const auto matrix = std::ranges::find(model.parameters(), keys, &Parameter::name);
     BRAID_CHECK(matrix != model.parameters().end()) << keys;
     ASSIGN_OR_RETURN(const UnitOrder order,

@@ -19,8 +19,8 @@ namespace braid {
 
 struct ExpertActivityOptions {
   int num_experts = 0;
-  // Experts that a token of a dense model chooses, by the mean of their units' gate_proj outputs; a
-  // model with experts chooses by its own router.
+  // Experts that a token of a dense model chooses, by the mean of their units' gate_proj outputs
+  // (up_proj of a GPT2); a model with experts chooses by its own router.
   int active_experts = 0;
   // The expert of each hidden unit by layer, [U]: the layers to measure.
   std::map<int, std::vector<int32_t>> expert_of;

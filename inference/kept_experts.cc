@@ -121,6 +121,7 @@ absl::StatusOr<ConvertedModel> KeepExperts(LanguageModel& model, const ExpertUse
     record->set_layer(layer);
     record->mutable_experts()->Assign(kept.begin(), kept.end());
   }
+  const int num_experts = model.config().routing().num_experts();
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     const Parameter& from = model.parameters()[i];
     const Parameter& to = result.model->parameters()[i];
@@ -128,9 +129,9 @@ absl::StatusOr<ConvertedModel> KeepExperts(LanguageModel& model, const ExpertUse
       std::ranges::copy(from.value, to.value.begin());
       continue;
     }
-    // Experts are the first dimension of every parameter that has become smaller.
+    // The experts of every parameter that has become smaller come one after the other.
     const std::string prefix = from.name.substr(0, from.name.find("mlp.") + 4);
-    const size_t row = from.value.size() / static_cast<size_t>(from.shape[0]);
+    const size_t row = from.value.size() / static_cast<size_t>(num_experts);
     float* out = to.value.data();
     for (const int32_t expert : kept_by_prefix.at(prefix)) {
       out = std::ranges::copy(from.value.subspan(static_cast<size_t>(expert) * row, row), out).out;

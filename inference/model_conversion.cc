@@ -21,6 +21,7 @@
 #include "inference/output_directory.h"
 #include "inference/weight_noise.h"
 #include "model/config/expert_split_config.h"
+#include "model/config/family_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -47,12 +48,13 @@ ExpertSplit MethodOf(v1::ExpertSplit::Method method) {
   return ExpertSplit::kKeys;
 }
 
-// The unit order of each matrix of hidden units, by the name of the dense parameter.
-std::map<std::string, const UnitOrder*> OrderOfParameters(const LayerOrders& orders) {
+// The unit order of each parameter of hidden units, by the name of the dense parameter.
+std::map<std::string, const UnitOrder*> OrderOfParameters(const v1::ModelConfig& config,
+                                                          const LayerOrders& orders) {
   std::map<std::string, const UnitOrder*> by_name;
   for (const auto& [layer, order] : orders) {
-    for (const char* matrix : {"gate_proj.weight", "up_proj.weight", "down_proj.weight_t"}) {
-      by_name[absl::StrCat(LayerPrefix(layer), "mlp.", matrix)] = &order;
+    for (const std::string& name : HiddenUnitNames(config)) {
+      by_name[absl::StrCat(LayerPrefix(layer), "mlp.", name)] = &order;
     }
   }
   return by_name;
@@ -65,7 +67,7 @@ void CopyParameters(LanguageModel& dense, LanguageModel& experts, const LayerOrd
                     const Move& move) {
   std::map<std::string, Parameter*> sources;
   for (Parameter& parameter : dense.parameters()) sources[parameter.name] = &parameter;
-  const auto order_of = OrderOfParameters(orders);
+  const auto order_of = OrderOfParameters(dense.config(), orders);
   for (Parameter& parameter : experts.parameters()) {
     const auto source = sources.find(DenseName(parameter.name));
     if (source == sources.end()) continue;
@@ -76,7 +78,7 @@ void CopyParameters(LanguageModel& dense, LanguageModel& experts, const LayerOrd
 
 absl::StatusOr<UnitOrder> OrderOfLayer(LanguageModel& dense, int layer,
                                        const v1::ExpertSplit& split) {
-  const std::string keys = absl::StrCat(LayerPrefix(layer), "mlp.gate_proj.weight");
+  const std::string keys = KeysName(dense.config(), layer);
   for (const Parameter& parameter : dense.parameters()) {
     if (parameter.name != keys) continue;
     return SplitUnits(MethodOf(split.method()), parameter.value, parameter.shape[0],

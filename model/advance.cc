@@ -10,7 +10,7 @@
 #include "model/document_mask.h"
 #include "model/kernels/causal_attention.h"
 #include "model/kernels/cross_entropy.h"
-#include "model/kernels/rms_norm.h"
+#include "model/kernels/layer_norm.h"
 #include "model/layer_mixing.h"
 #include "model/routing/router.h"
 
@@ -22,10 +22,6 @@ at::Tensor IdTensor(const ModelTensors& model, std::span<const int32_t> tokens) 
       .to(model.weights.embedding.device());
 }
 
-at::Tensor Embed(const ModelTensors& model, const at::Tensor& ids) {
-  return at::embedding(model.weights.embedding, ids);
-}
-
 // Consecutive positions of one sequence.
 struct Rows {
   SequenceState* sequence = nullptr;
@@ -33,6 +29,13 @@ struct Rows {
   VisibleTokens visible;
   at::Tensor ids;  // [count]
 };
+
+// Returns the distances [count] of tokens from the first one that attention sees.
+at::Tensor LearnedPositions(const Rows& rows) {
+  const int64_t first = rows.position - rows.visible.begin;
+  const at::Tensor positions = at::arange(first, first + rows.count, rows.ids.options());
+  return rows.visible.first.defined() ? positions - rows.visible.first : positions;
+}
 
 // Attends the positions of `rows` after appending their keys and values to the cache; qkv
 // [n, (H + 2 Hkv) hd] -> [n, H hd].
@@ -96,8 +99,8 @@ at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
   const at::Tensor mixed = ForEach(all, [&](size_t i, int64_t row) {
     return AttendCached(model, qkv.narrow(0, row, all[i].count), all[i], *states[i]);
   });
-  const at::Tensor middle = at::addmm(h, mixed, w.attention_output.t());
-  const at::Tensor x = RmsNorm(middle, w.ffn_norm, model.config.norm_epsilon());
+  const at::Tensor middle = AddAttention(w, h, mixed);
+  const at::Tensor x = Normalize(middle, w.ffn_norm, model.config.norm_epsilon());
   for (size_t i = 0; i < all.size(); ++i) states[i]->position = all[i].position + all[i].count;
   if (all.size() > 1 && CanShareFfn(all, states)) {
     const at::Tensor ids = ForEach(all, [&](size_t i, int64_t) { return all[i].ids; });
@@ -170,7 +173,10 @@ at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer
 // Returns the hidden states after the final norm of the rows of all sequences, [n, D].
 at::Tensor RunRows(const ModelTensors& model, std::span<const Rows> all) {
   const LayerMixer mixer(model.config, model.weights.mixing);
-  at::Tensor h = Embed(model, ForEach(all, [&](size_t i, int64_t) { return all[i].ids; }));
+  const at::Tensor ids = ForEach(all, [&](size_t i, int64_t) { return all[i].ids; });
+  const at::Tensor positions =
+      ForEach(all, [&](size_t i, int64_t) { return LearnedPositions(all[i]); });
+  at::Tensor h = EmbedTokens(model.weights, ids, positions);
   for (int layer = 0; layer < model.config.num_layers(); ++layer) {
     std::vector<LayerState*> states;
     for (const Rows& rows : all) states.push_back(&rows.sequence->layers[layer]);
@@ -181,7 +187,7 @@ at::Tensor RunRows(const ModelTensors& model, std::span<const Rows> all) {
 }
 
 at::Tensor FinalNorm(const ModelTensors& model, const at::Tensor& h) {
-  return RmsNorm(h, model.weights.final_norm, model.config.norm_epsilon());
+  return Normalize(h, model.weights.final_norm, model.config.norm_epsilon());
 }
 
 Rows RowsOf(const ModelTensors& model, SequenceState* sequence, std::span<const int32_t> past,

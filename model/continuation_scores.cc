@@ -10,7 +10,7 @@
 #include "model/document_mask.h"
 #include "model/kernels/branch_attention.h"
 #include "model/kernels/cross_entropy.h"
-#include "model/kernels/rms_norm.h"
+#include "model/kernels/layer_norm.h"
 #include "model/layer_mixing.h"
 
 namespace braid {
@@ -65,6 +65,16 @@ struct Branches {
   int64_t position = 0;  // tokens of the sequence
 };
 
+// Returns the distances [C * T] of tokens from the first one that attention sees.
+at::Tensor PositionsIn(const Branches& branches) {
+  const int64_t first = branches.position - branches.visible.begin;
+  const at::Tensor positions =
+      at::arange(first, first + branches.tokens.size(1), branches.tokens.options())
+          .expand(branches.tokens.sizes());
+  const at::Tensor& start = branches.visible.first;
+  return (start.defined() ? positions - start : positions).flatten();
+}
+
 // Returns the output of a layer, whose state of the sequence is `state`, for h [C * T, D].
 at::Tensor RunBranchLayer(const Branches& branches, int layer, const LayerState& state,
                           at::Tensor h) {
@@ -74,8 +84,8 @@ at::Tensor RunBranchLayer(const Branches& branches, int layer, const LayerState&
   const std::vector<int64_t> shape = {count, length, d};
   const at::Tensor qkv = ProjectQkv(model.config, w, h).view({count, length, -1});
   const at::Tensor mixed = Attend(model, qkv, state, branches.position, branches.visible);
-  h = at::addmm(h, mixed.flatten(0, 1), w.attention_output.t());
-  const at::Tensor x = RmsNorm(h, w.ffn_norm, model.config.norm_epsilon());
+  h = AddAttention(w, h, mixed.flatten(0, 1));
+  const at::Tensor x = Normalize(h, w.ffn_norm, model.config.norm_epsilon());
   return state.ffn->AddBranchFfn(h.view(shape), x.view(shape), branches.tokens).view({-1, d});
 }
 
@@ -105,7 +115,7 @@ at::Tensor RunBranches(const ModelTensors& model, const at::Tensor& tokens,
   const Branches branches{model, tokens, VisibleTo(model.config, *sequence, tokens),
                           sequence->position()};
   const LayerMixer mixer(model.config, model.weights.mixing);
-  at::Tensor h = at::embedding(model.weights.embedding, tokens.flatten());
+  at::Tensor h = EmbedTokens(model.weights, tokens.flatten(), PositionsIn(branches));
   for (int layer = 0; layer < model.config.num_layers(); ++layer) {
     const at::Tensor own = RunBranchLayer(branches, layer, sequence->layers[layer], h);
     at::Tensor sum = own;
@@ -121,7 +131,7 @@ at::Tensor RunBranches(const ModelTensors& model, const at::Tensor& tokens,
     }
     h = sum;
   }
-  return RmsNorm(h, model.weights.final_norm, model.config.norm_epsilon());
+  return Normalize(h, model.weights.final_norm, model.config.norm_epsilon());
 }
 
 // Returns the scores of the group's continuations, one after the other.

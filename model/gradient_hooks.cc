@@ -32,12 +32,14 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
     if (leaf.defined() && leaf.requires_grad()) Watch(leaf, gradients);
   };
   watch(weights.embedding);
+  watch(weights.positions);
   for (const LayerWeights& layer : weights.layers) {
     for (const at::Tensor& leaf :
-         {layer.attention_norm, layer.qkv, layer.qkv_bias, layer.query_norm, layer.key_norm,
-          layer.attention_output, layer.ffn_norm, layer.ffn.router, layer.ffn.gate_up,
+         {layer.attention_norm.weight, layer.attention_norm.bias, layer.qkv, layer.qkv_bias,
+          layer.query_norm, layer.key_norm, layer.attention_output, layer.attention_output_bias,
+          layer.ffn_norm.weight, layer.ffn_norm.bias, layer.ffn.router, layer.ffn.gate_up,
           layer.ffn.down, layer.ffn.router_projection, layer.ffn.router_scale,
-          layer.ffn.dropout_logit}) {
+          layer.ffn.dropout_logit, layer.ffn.up_bias, layer.ffn.down_bias}) {
       watch(leaf);
     }
     const LayerAdapters& adapters = layer.adapters;
@@ -55,7 +57,8 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
     }
   }
   watch(weights.mixing.alpha);
-  watch(weights.final_norm);
+  watch(weights.final_norm.weight);
+  watch(weights.final_norm.bias);
   if (!weights.head.is_same(weights.embedding)) watch(weights.head);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/splitmix.h"
+#include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
@@ -17,6 +18,7 @@
 #include "model/document_mask.h"
 #include "model/embedding_noise.h"
 #include "model/kernels/dense_ffn.h"
+#include "model/kernels/gelu_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/layer_mixing.h"
 #include "model/routing/router.h"
@@ -73,17 +75,31 @@ FfnWeights BindFfn(const v1::ModelConfig& config, const Binder& binder, int laye
   const int64_t d = config.d_model(), f = config.d_ff(), e = config.routing().num_experts();
   FfnWeights w;
   w.layer = layer;
+  const bool gpt2 = IsGpt2(config);
+  const int64_t kinds = NumFfnMatrices(config) - 1;
+  const std::string first = gpt2 ? "up_proj.weight" : "gate_proj.weight";
+  if (gpt2) w.down_bias = binder.Bind(prefix + "down_proj.bias", {d});
   if (LearnsDropout(config)) w.dropout_logit = binder.Bind(prefix + "dropout.logit", {1});
   if (IsMoeLayer(config, layer)) {
     const int64_t units = ExpertWidth(config);
     BindRouter(config, binder, prefix + "router.", &w);
-    w.gate_up = binder.Bind(prefix + "experts.gate_proj.weight", {2, e, units, d});
+    w.gate_up = binder.Bind(prefix + "experts." + first, {kinds, e, units, d});
     w.down = binder.Bind(prefix + "experts.down_proj.weight_t", {e, units, d});
+    if (gpt2) w.up_bias = binder.Bind(prefix + "experts.up_proj.bias", {e, units});
   } else {
-    w.gate_up = binder.Bind(prefix + "gate_proj.weight", {2 * f, d});
+    w.gate_up = binder.Bind(prefix + first, {kinds * f, d});
     w.down = binder.Bind(prefix + "down_proj.weight_t", {f, d});
+    if (gpt2) w.up_bias = binder.Bind(prefix + "up_proj.bias", {f});
   }
   return w;
+}
+
+// Binds the norm `prefix` of the residual stream.
+NormWeights BindNorm(const v1::ModelConfig& config, const Binder& binder,
+                     const std::string& prefix) {
+  NormWeights norm{.weight = binder.Bind(prefix + ".weight"), .bias = {}};
+  if (IsGpt2(config)) norm.bias = binder.Bind(prefix + ".bias");
+  return norm;
 }
 
 LayerWeights BindLayer(const v1::ModelConfig& config, const Binder& binder, int layer) {
@@ -92,7 +108,7 @@ LayerWeights BindLayer(const v1::ModelConfig& config, const Binder& binder, int 
   const AttentionHeads heads = HeadsOf(config);
   const int64_t d = config.d_model();
   LayerWeights w;
-  w.attention_norm = binder.Bind(prefix + "input_layernorm.weight", {d});
+  w.attention_norm = BindNorm(config, binder, prefix + "input_layernorm");
   w.qkv = binder.Bind(attention + "q_proj.weight", {heads.qkv_width(), d});
   if (config.qkv_bias()) w.qkv_bias = binder.Bind(attention + "q_proj.bias", {heads.qkv_width()});
   if (config.qk_norm()) {
@@ -100,7 +116,8 @@ LayerWeights BindLayer(const v1::ModelConfig& config, const Binder& binder, int 
     w.key_norm = binder.Bind(attention + "k_norm.weight", {heads.width});
   }
   w.attention_output = binder.Bind(attention + "o_proj.weight", {d, heads.query_width()});
-  w.ffn_norm = binder.Bind(prefix + "post_attention_layernorm.weight", {d});
+  if (IsGpt2(config)) w.attention_output_bias = binder.Bind(attention + "o_proj.bias", {d});
+  w.ffn_norm = BindNorm(config, binder, prefix + "post_attention_layernorm");
   w.ffn = BindFfn(config, binder, layer);
   return w;
 }
@@ -111,14 +128,15 @@ void AddTo(const at::Tensor& loss, at::Tensor* sum) {
 }
 
 // Returns the array of `adapters` that holds the matrix of `target`, and its first row there.
+// `gate_rows` precede up.
 std::pair<Adapters*, int64_t> PlaceOf(const std::string& target, const AttentionHeads& heads,
-                                      int64_t d_ff, LayerAdapters* adapters) {
+                                      int64_t gate_rows, LayerAdapters* adapters) {
   if (target == "q") return {&adapters->qkv, 0};
   if (target == "k") return {&adapters->qkv, heads.query_width()};
   if (target == "v") return {&adapters->qkv, heads.query_width() + heads.key_value_width()};
   if (target == "o") return {&adapters->attention_output, 0};
   if (target == "gate") return {&adapters->gate_up, 0};
-  if (target == "up") return {&adapters->gate_up, d_ff};
+  if (target == "up") return {&adapters->gate_up, gate_rows};
   return {&adapters->down, 0};
 }
 
@@ -127,7 +145,8 @@ void BindAdapters(const v1::ModelConfig& config, const v1::Finetuning& finetunin
   for (const AdapterSpec& spec : AdaptersOf(config, finetuning)) {
     LayerAdapters& layer = (*layers)[spec.layer].adapters;
     layer.dropout = finetuning.lora().dropout();
-    const auto [adapters, first_row] = PlaceOf(spec.target, HeadsOf(config), config.d_ff(), &layer);
+    const int64_t gate_rows = IsGpt2(config) ? 0 : config.d_ff();
+    const auto [adapters, first_row] = PlaceOf(spec.target, HeadsOf(config), gate_rows, &layer);
     adapters->scale = AdapterScale(finetuning.lora());
     adapters->parts.push_back({first_row, binder.Bind(spec.a), binder.Bind(spec.b)});
   }
@@ -156,6 +175,25 @@ InputDropout DropoutOf(const LayerWeights& w, MergeMode mode, const RoutingConte
 // Normalizes every head of x [T, heads * hd].
 at::Tensor NormalizeHeads(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   return RmsNorm(x.reshape({-1, weight.size(0)}), weight, epsilon).view(x.sizes());
+}
+
+// Returns the dense FFN of x [T, D] with the adapters of its layer.
+at::Tensor FfnWithAdapters(const at::Tensor& x, const LayerWeights& w,
+                           const InputDropout& input_dropout, const InputDropout& hidden_dropout) {
+  const FfnWeights& ffn = w.ffn;
+  if (ffn.up_bias.defined()) {
+    return AdaptedGeluFfn(x, {ffn.gate_up, ffn.up_bias, ffn.down, ffn.down_bias},
+                          w.adapters.gate_up, w.adapters.down, input_dropout, hidden_dropout);
+  }
+  return AdaptedFfn(x, ffn.gate_up, ffn.down, w.adapters.gate_up, w.adapters.down, input_dropout,
+                    hidden_dropout);
+}
+
+// Returns the positions [B * L] of tokens [B, L]: distances from the first token that attention
+// sees.
+at::Tensor PositionsOf(const at::Tensor& tokens, const at::Tensor& visible) {
+  const at::Tensor positions = at::arange(tokens.size(1), tokens.options()).expand(tokens.sizes());
+  return (visible.defined() ? positions - visible : positions).flatten();
 }
 
 // The part of a batch that is made of the sequences `rows`.
@@ -189,16 +227,13 @@ class FullPass {
     const at::Tensor qkv =
         ProjectQkv(config_, w, h, dropout(AdapterInput::kAttention)).view({batch, length, -1});
     const at::Tensor mixed = CausalAttention(qkv, tables_, visible).flatten(0, 1);
-    h = w.adapters.attention_output.empty()
-            ? at::addmm(h, mixed, w.attention_output.t())
-            : AdaptedLinear(mixed, w.attention_output, h, w.adapters.attention_output,
-                            dropout(AdapterInput::kAttentionOutput));
-    const at::Tensor x = RmsNorm(h, w.ffn_norm, config_.norm_epsilon());
+    h = AddAttention(w, h, mixed, dropout(AdapterInput::kAttentionOutput));
+    const at::Tensor x = Normalize(h, w.ffn_norm, config_.norm_epsilon());
     if (context.on_ffn_input) context.on_ffn_input(layer, x);
     if (w.adapters.in_ffn()) {
-      return {h + AdaptedFfn(x, w.ffn.gate_up, w.ffn.down, w.adapters.gate_up, w.adapters.down,
-                             dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden)),
-              {}};
+      return {
+          h + FfnWithAdapters(x, w, dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden)),
+          {}};
     }
     const std::vector<int64_t> shape = {batch, length, h.size(1)};
     RoutedFfn ffn = routers_.Of(layer).AddFfn(h.view(shape), x.view(shape), w.ffn, mode_, context);
@@ -276,9 +311,10 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuni
   const int64_t d = config.d_model(), v = config.vocab_size();
   TransformerWeights w;
   w.embedding = binder.Bind("model.embed_tokens.weight", {v, d});
+  if (IsGpt2(config)) w.positions = binder.Bind(kPositionsName);
   for (int i = 0; i < config.num_layers(); ++i) w.layers.push_back(BindLayer(config, binder, i));
   BindAdapters(config, finetuning, binder, &w.layers);
-  w.final_norm = binder.Bind("model.norm.weight", {d});
+  w.final_norm = BindNorm(config, binder, "model.norm");
   w.mixing = BindMixing(config, binder);
   w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
   return w;
@@ -286,15 +322,30 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuni
 
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options) {
   const AttentionHeads heads = HeadsOf(config);
-  return MakeAttentionTables(
-      config.sequence_length(), heads,
-      RotaryFrequencies(heads.width, config.rope_theta(), config.rope_scaling()), options);
+  const std::vector<double> frequencies =
+      IsGpt2(config) ? std::vector<double>(heads.width / 2, 0.0)
+                     : RotaryFrequencies(heads.width, config.rope_theta(), config.rope_scaling());
+  return MakeAttentionTables(config.sequence_length(), heads, frequencies, options);
+}
+
+at::Tensor EmbedTokens(const TransformerWeights& weights, const at::Tensor& tokens,
+                       const at::Tensor& positions) {
+  const at::Tensor embedded = at::embedding(weights.embedding, tokens);
+  if (!weights.positions.defined()) return embedded;
+  return embedded + at::embedding(weights.positions, positions);
+}
+
+at::Tensor AddAttention(const LayerWeights& weights, const at::Tensor& h, const at::Tensor& mixed,
+                        const InputDropout& dropout) {
+  const at::Tensor& bias = weights.attention_output_bias;
+  return AdaptedLinear(mixed, weights.attention_output, bias.defined() ? h + bias : h,
+                       weights.adapters.attention_output, dropout);
 }
 
 at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights,
                       const at::Tensor& h, const InputDropout& dropout) {
   const double epsilon = config.norm_epsilon();
-  const at::Tensor x = RmsNorm(h, weights.attention_norm, epsilon);
+  const at::Tensor x = Normalize(h, weights.attention_norm, epsilon);
   const at::Tensor qkv =
       AdaptedLinear(x, weights.qkv, weights.qkv_bias, weights.adapters.qkv, dropout);
   if (!weights.query_norm.defined()) return qkv;
@@ -319,7 +370,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
           ? UnitsOf(visible, context.counted, tokens.size(0), tokens.size(1), tokens.device())
           : MixingUnits();
   HiddenStates result;
-  at::Tensor h = at::embedding(weights.embedding, tokens.flatten());
+  at::Tensor h = EmbedTokens(weights, tokens.flatten(), PositionsOf(tokens, visible));
   if (context.embedding_noise > 0)
     h = h + EmbeddingNoise(context, visible, tokens.sizes(), config.d_model());
   for (int layer = 0; layer < config.num_layers(); ++layer) {
@@ -340,7 +391,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
       h = own.output;
     }
   }
-  result.hidden = RmsNorm(h, weights.final_norm, config.norm_epsilon());
+  result.hidden = Normalize(h, weights.final_norm, config.norm_epsilon());
   return result;
 }
 

@@ -2,8 +2,9 @@
 // to model/. Works for any floating type and device.
 //
 // A layer updates the residual stream h [T, D], T = B * L:
-//   h += attention(RmsNorm(h) Wqkv^T + bqkv) Wo^T      (with RMSNorm of q and k heads if
-//   configured) h += ffn(RmsNorm(h))      as decided by the layer's router (routing/router.h)
+//   h += attention(norm(h) Wqkv^T + bqkv) Wo^T + bo    (with RMSNorm of q and k heads if
+//   configured) h += ffn(norm(h))      as decided by the layer's router (routing/router.h)
+// The norms and biases are those of the family (proto Family).
 // Layers that mix take a part of what other layers make of the same h (layer_mixing.h).
 #ifndef BRAID_MODEL_TRANSFORMER_H_
 #define BRAID_MODEL_TRANSFORMER_H_
@@ -17,6 +18,7 @@
 #include "model/config/merge_mode.h"
 #include "model/kernels/adapted_linear.h"
 #include "model/kernels/causal_attention.h"
+#include "model/kernels/layer_norm.h"
 #include "model/layer_mixing.h"
 #include "model/routing/ffn_weights.h"
 #include "model/routing/routing_context.h"
@@ -32,21 +34,23 @@ struct LayerAdapters {
 };
 
 struct LayerWeights {
-  at::Tensor attention_norm;        // [D]
-  at::Tensor qkv;                   // [(H + 2 Hkv) hd, D]
-  at::Tensor qkv_bias;              // [(H + 2 Hkv) hd]; undefined without biases
-  at::Tensor query_norm, key_norm;  // [hd]; undefined without qk_norm
-  at::Tensor attention_output;      // [D, H hd]
-  at::Tensor ffn_norm;              // [D]
+  NormWeights attention_norm;
+  at::Tensor qkv;                    // [(H + 2 Hkv) hd, D]
+  at::Tensor qkv_bias;               // [(H + 2 Hkv) hd]; undefined without biases
+  at::Tensor query_norm, key_norm;   // [hd]; undefined without qk_norm
+  at::Tensor attention_output;       // [D, H hd]
+  at::Tensor attention_output_bias;  // [D]; undefined without biases
+  NormWeights ffn_norm;
   FfnWeights ffn;
   LayerAdapters adapters;
 };
 
 struct TransformerWeights {
   at::Tensor embedding;  // [V, D]
+  at::Tensor positions;  // [sequence_length, D]; undefined without learned positions
   std::vector<LayerWeights> layers;
-  at::Tensor final_norm;  // [D]
-  at::Tensor head;        // [V, D]; the embedding itself when tied
+  NormWeights final_norm;
+  at::Tensor head;  // [V, D]; the embedding itself when tied
   MixingWeights mixing;
 };
 
@@ -56,8 +60,19 @@ struct TransformerWeights {
 TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
                                const at::Tensor& values, const at::Tensor& gradients);
 
-// Returns rotary attention tables for every position up to sequence_length.
+// Returns rotary attention tables for every position up to sequence_length; those of a GPT2 rotate
+// nothing.
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
+
+// Returns the embedding of tokens [T] at positions [T], int64 both: [T, D]. Models without learned
+// positions ignore them.
+at::Tensor EmbedTokens(const TransformerWeights& weights, const at::Tensor& tokens,
+                       const at::Tensor& positions);
+
+// Returns h + mixed Wo^T and the bias, the residual stream [T, D] after attention, for its output
+// mixed [T, H hd].
+at::Tensor AddAttention(const LayerWeights& weights, const at::Tensor& h, const at::Tensor& mixed,
+                        const InputDropout& dropout = {});
 
 // Returns queries, keys and values [T, (H + 2 Hkv) hd] of the residual stream h [T, D], as
 // attention takes them, before rotation. `dropout` is that of the adapters' inputs.

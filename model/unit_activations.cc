@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "model/kernels/gelu_ffn.h"
 #include "model/tensor_guard.h"
 #include "model/transformer.h"
 
@@ -37,6 +38,21 @@ std::span<const T> ValuesOf(const at::Tensor& tensor) {
   return {tensor.data_ptr<T>(), static_cast<size_t>(tensor.numel())};
 }
 
+struct HiddenUnits {
+  at::Tensor keys, gate, hidden;  // [T, U]
+};
+
+HiddenUnits UnitsOn(const at::Tensor& x, const FfnWeights& ffn) {
+  const at::Tensor matrices = ffn.gate_up.reshape({-1, x.size(1)});  // [2 U, D], or [U, D]
+  if (ffn.up_bias.defined()) {
+    const at::Tensor keys = at::mm(x, matrices.t()), gate = keys + ffn.up_bias.flatten();
+    return {keys, gate, Gelu(gate)};
+  }
+  const int64_t units = matrices.size(0) / 2;
+  const at::Tensor gate = at::mm(x, matrices.narrow(0, 0, units).t());
+  return {gate, gate, at::silu(gate) * at::mm(x, matrices.narrow(0, units, units).t())};
+}
+
 bool VisitAll(LanguageModel& model, const at::Tensor& tokens, std::span<const int> layers,
               const std::function<void(const UnitActivations&)>& visit) {
   const at::Tensor values =
@@ -52,13 +68,12 @@ bool VisitAll(LanguageModel& model, const at::Tensor& tokens, std::span<const in
       RunTransformer(model.config(), weights, TablesFor(model.config(), values.options()), tokens,
                      MergeMode::kSegment, context);
   for (const auto& [layer, x] : inputs) {
-    const at::Tensor matrices =
-        weights.layers[layer].ffn.gate_up.reshape({-1, x.size(1)});  // [2 U, D]
-    const int64_t units = matrices.size(0) / 2;
-    const at::Tensor gate = at::mm(x, matrices.narrow(0, 0, units).t()).contiguous();
-    const at::Tensor up = at::mm(x, matrices.narrow(0, units, units).t()).contiguous();
-    UnitActivations seen = {
-        .layer = layer, .gate = ValuesOf<float>(gate), .up = ValuesOf<float>(up), .chosen = {}};
+    const HiddenUnits units = UnitsOn(x, weights.layers[layer].ffn);
+    UnitActivations seen = {.layer = layer,
+                            .keys = ValuesOf<float>(units.keys),
+                            .gate = ValuesOf<float>(units.gate),
+                            .hidden = ValuesOf<float>(units.hidden),
+                            .chosen = {}};
     at::Tensor chosen;
     for (const LayerRoutingTensor& routing : states.routing) {
       if (routing.layer == layer && routing.chosen.defined()) chosen = routing.chosen.contiguous();

@@ -12,11 +12,13 @@
 
 namespace braid {
 
-// One layer on T tokens. Its U units are those of all experts, in the order of the parameters; the
-// hidden activation of a unit is silu(gate) * up, whether or not its expert is chosen.
+// One layer on T tokens. Its U units are those of all experts, in the order of the parameters,
+// whether or not their experts are chosen.
 struct UnitActivations {
   int layer = 0;
-  std::span<const float> gate, up;  // [T, U]: gate_proj x and up_proj x
+  std::span<const float> keys;    // [T, U]: gate_proj x; of a GPT2 up_proj x without its bias
+  std::span<const float> gate;    // [T, U]: the same, of a GPT2 with the bias
+  std::span<const float> hidden;  // [T, U]: silu(gate_proj x) * up_proj x, or gelu of `gate`
   // The experts that each token uses, as in LayerRoutingWeights; empty for other routers.
   std::span<const int32_t> chosen;  // [T, k]
 };

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "model/config/family_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/checkpoint.h"
@@ -89,6 +90,12 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
         "init_from: the weights do not fit the requested model (weights -> model): ", difference));
   }
   RETURN_IF_ERROR(CheckSameMixing(source, asked));
+  if (IsGpt2(source) && asked.sequence_length() > source.sequence_length()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.sequence_length: got ", asked.sequence_length(), ", expected at most ",
+                     source.sequence_length(),
+                     ", the number of learned positions of init_from; pack the text to that"));
+  }
   const int have = source.routing().num_experts(), want = asked.routing().num_experts();
   if (have == 1) return CheckMadeFromDense(asked);
   if (have != want) {

@@ -1,5 +1,6 @@
 #include "trainer/checkpoint_weights.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "formats/safetensors.h"
 #include "model/adapter_merge.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/parameter_layout.h"
 
 namespace braid {
 namespace {
@@ -83,8 +85,11 @@ std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
   return held;
 }
 
-absl::Status ReadMergedWeights(const fs::path& checkpoint, const CheckpointState& state,
-                               std::span<const CheckpointTensor> tensors) {
+namespace {
+
+// Fills `tensors`, which have the shapes of the checkpoint.
+absl::Status ReadMerged(const fs::path& checkpoint, const CheckpointState& state,
+                        std::span<const CheckpointTensor> tensors) {
   if (!state.partial.has_finetuning()) return ReadWeights(checkpoint, state, tensors);
   std::vector<CheckpointTensor> own(tensors.begin(), tensors.end());
   if (state.partial.has_base()) {
@@ -97,6 +102,26 @@ absl::Status ReadMergedWeights(const fs::path& checkpoint, const CheckpointState
   }
   RETURN_IF_ERROR(ReadWeights(checkpoint, state, own));
   return MergeStoredAdapters(checkpoint, state, tensors);
+}
+
+}  // namespace
+
+absl::Status ReadMergedWeights(const fs::path& checkpoint, const CheckpointState& state,
+                               std::span<const CheckpointTensor> tensors) {
+  std::vector<CheckpointTensor> whole(tensors.begin(), tensors.end());
+  const auto table = std::ranges::find(whole, std::string(kPositionsName), &CheckpointTensor::name);
+  const int64_t held = state.model.sequence_length();
+  if (table == whole.end() || table->shape[0] >= held) {
+    return ReadMerged(checkpoint, state, tensors);
+  }
+  const std::span<float> first = table->value;
+  std::vector<float> positions(first.size() / static_cast<size_t>(table->shape[0]) *
+                               static_cast<size_t>(held));
+  table->shape[0] = held;
+  table->value = positions;
+  RETURN_IF_ERROR(ReadMerged(checkpoint, state, whole));
+  std::ranges::copy(std::span(positions).first(first.size()), first.begin());
+  return absl::OkStatus();
 }
 
 absl::Status ReadBaseWeights(const fs::path& checkpoint, const v1::PartialCheckpoint& partial,

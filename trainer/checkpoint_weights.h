@@ -25,7 +25,8 @@ std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
                                      std::span<const CheckpointTensor> tensors);
 
 // Fills `tensors`, all parameters of the checkpoint's model without adapters, with its weights,
-// adapters merged. Errors of ReadWeights, and of ReadBaseWeights.
+// adapters merged. A model for shorter sequences takes the first of its learned positions. Errors of
+// ReadWeights, and of ReadBaseWeights.
 absl::Status ReadMergedWeights(const std::filesystem::path& checkpoint,
                                const CheckpointState& state,
                                std::span<const CheckpointTensor> tensors);

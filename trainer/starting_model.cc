@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
+#include "model/config/parameter_layout.h"
 #include "runs/run_spec.h"
 #include "trainer/checkpoint_weights.h"
 #include "trainer/training_state.h"
@@ -20,7 +21,9 @@ absl::Status CopyWeights(LanguageModel& from, const std::string& source, Languag
   const std::vector<CheckpointTensor> theirs = HeldBy(to->config(), BaseTensors(from));
   const bool fits =
       std::ranges::equal(theirs, ours, [](const CheckpointTensor& a, const CheckpointTensor& b) {
-        return a.name == b.name && a.shape == b.shape;
+        // A model for shorter sequences has the first learned positions.
+        return a.name == b.name && (a.shape == b.shape ||
+                                    (a.name == kPositionsName && a.value.size() >= b.value.size()));
       });
   if (!fits) {
     return absl::InvalidArgumentError(
@@ -28,7 +31,7 @@ absl::Status CopyWeights(LanguageModel& from, const std::string& source, Languag
                      "which do not fit the requested model\n", to->config().DebugString()));
   }
   for (size_t i = 0; i < ours.size(); ++i) {
-    std::ranges::copy(theirs[i].value, ours[i].value.begin());
+    std::ranges::copy(theirs[i].value.first(ours[i].value.size()), ours[i].value.begin());
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "base/strict_json.h"
 #include "formats/weight_files.h"
 #include "inference/output_directory.h"
+#include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
@@ -57,7 +58,18 @@ std::string AdapterConfigText(const v1::Finetuning& finetuning, const std::strin
   return json.dump(2) + "\n";
 }
 
+// PEFT adapts the q, k and v of a GPT-2 as one matrix, c_attn, with one A for the three.
+absl::Status CheckProjections(const v1::ModelConfig& model, const std::string& advice) {
+  if (!IsGpt2(model)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("adapter: got a model of the family GPT2, expected LLAMA: PEFT adapts its q, k "
+                   "and v as one matrix (c_attn), but braid each by itself; ",
+                   advice));
+}
+
 absl::Status CheckExportable(const ModelPath& model) {
+  RETURN_IF_ERROR(
+      CheckProjections(model.state.model, "export the model without --adapter, which merges all"));
   const v1::Finetuning& finetuning = model.state.partial.finetuning();
   if (!finetuning.has_lora()) {
     return absl::InvalidArgumentError(
@@ -168,6 +180,8 @@ absl::Status FillAdapters(const fs::path& file, const WeightFiles& weights, Lang
 
 absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request) {
   ASSIGN_OR_RETURN(ModelPath base, FindModel(request.base(), /*strict=*/true));
+  RETURN_IF_ERROR(CheckProjections(base.state.model,
+                                   "merge the adapter with PEFT and import the merged model"));
   RETURN_IF_ERROR(CheckPlainLayers(base.state.model, "base",
                                    "adapter files of other programs hold no gate of layers"));
   if (base.state.use_average) {

@@ -11,6 +11,9 @@
 #include "base/json_fields.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "inference/huggingface/gpt2_config_json.h"
+#include "inference/huggingface/routing_json.h"
+#include "model/config/family_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -33,8 +36,14 @@ constexpr Family kLlama{"llama", "LlamaForCausalLM"};
 constexpr Family kQwen2{"qwen2", "Qwen2ForCausalLM", 32};
 constexpr Family kQwen3{"qwen3", "Qwen3ForCausalLM", 32, 128};
 constexpr Family kMixtral{"mixtral", "MixtralForCausalLM", 8};
-constexpr Family kFamilies[] = {kLlama, kMixtral, {"mistral", "MistralForCausalLM", 8},
-                                kQwen2, kQwen3,   {kSoftMoe, "BraidSoftMoeForCausalLM"}};
+constexpr Family kGpt2{kGpt2Type, "GPT2LMHeadModel"};
+constexpr Family kFamilies[] = {kLlama,
+                                kMixtral,
+                                kGpt2,
+                                {"mistral", "MistralForCausalLM", 8},
+                                kQwen2,
+                                kQwen3,
+                                {kSoftMoe, "BraidSoftMoeForCausalLM"}};
 
 constexpr int kDeepestLevel = 16;
 // LLaMA's defaults for fields that old configurations omit.
@@ -48,6 +57,7 @@ bool IsDense(const v1::ModelConfig& config) { return config.routing().router() =
 const Family& FamilyOf(const v1::ModelConfig& config) {
   if (IsMixtral(config)) return kMixtral;
   if (!IsDense(config)) return std::end(kFamilies)[-1];
+  if (IsGpt2(config)) return kGpt2;
   if (config.qk_norm()) return kQwen3;
   return config.qkv_bias() ? kQwen2 : kLlama;
 }
@@ -62,15 +72,6 @@ std::string TorchName(DType dtype) {
       BRAID_CHECK(dtype == DType::kF32) << std::string(DTypeName(dtype));
       return "float32";
   }
-}
-
-// Training settings, such as noise, are not part of an exported model.
-void AddTokenRouting(const v1::TokenRouting& token, nlohmann::ordered_json* json) {
-  (*json)["gate"] = v1::TokenRouting::Gate_Name(token.gate());
-  (*json)["combine_weights"] = v1::TokenRouting::CombineWeights_Name(token.combine_weights());
-  (*json)["selection"] = v1::TokenRouting::Selection_Name(token.selection());
-  (*json)["num_experts_per_tok"] = token.active_experts();
-  (*json)["moe_intermediate_size"] = token.expert_d_ff();
 }
 
 nlohmann::ordered_json RopeScalingJson(const v1::RopeScaling& scaling) {
@@ -108,21 +109,6 @@ void AddFamilyFields(const v1::ModelConfig& config, const Family& family,
   if (IsDense(config)) return;
   if (config.qkv_bias()) (*json)["qkv_bias"] = true;
   if (config.qk_norm()) (*json)["qk_norm"] = true;
-}
-
-void AddRouting(const v1::RoutingConfig& routing, nlohmann::ordered_json* json) {
-  // Classes of modeling_braid.py, which transformers loads with trust_remote_code.
-  (*json)["auto_map"] = {{"AutoConfig", "modeling_braid.BraidSoftMoeConfig"},
-                         {"AutoModelForCausalLM", "modeling_braid.BraidSoftMoeForCausalLM"}};
-  (*json)["router"] = v1::Router_Name(routing.router());
-  (*json)["num_experts"] = routing.num_experts();
-  (*json)["segment_length"] = routing.segment_length();
-  (*json)["first_segment"] = v1::FirstSegment_Name(routing.first_segment());
-  (*json)["router_input"] = v1::RouterInput_Name(routing.router_input());
-  if (routing.router() == v1::TOKEN_CHOICE) AddTokenRouting(routing.token(), json);
-  if (routing.moe_layers().empty()) return;
-  (*json)["moe_layers"] =
-      std::vector<int32_t>(routing.moe_layers().begin(), routing.moe_layers().end());
 }
 
 // Zero is left to the callers, for which it may mean "the default".
@@ -219,39 +205,6 @@ const Family* FindFamily(const std::string& model_type) {
   return found == std::end(kFamilies) ? nullptr : found;
 }
 
-template <class Enum>
-Enum Named(JsonFields* fields, const char* field, bool (*parse)(const std::string&, Enum*),
-           const std::string& (*name)(Enum), Enum fallback) {
-  Enum value = fallback;
-  const std::string text = fields->Text(field, name(fallback));
-  fields->Require(parse(text, &value), field, absl::StrCat("a name such as ", name(fallback)));
-  return value;
-}
-
-void ReadTokenRouting(JsonFields* fields, v1::TokenRouting* token) {
-  const auto parse_gate = [](const std::string& text, v1::TokenRouting::Gate* value) {
-    return v1::TokenRouting::Gate_Parse(text, value);
-  };
-  const auto parse_weights = [](const std::string& text, v1::TokenRouting::CombineWeights* value) {
-    return v1::TokenRouting::CombineWeights_Parse(text, value);
-  };
-  const auto parse_selection = [](const std::string& text, v1::TokenRouting::Selection* value) {
-    return v1::TokenRouting::Selection_Parse(text, value);
-  };
-  token->set_gate(Named<v1::TokenRouting::Gate>(fields, "gate", parse_gate,
-                                                v1::TokenRouting_Gate_Name<v1::TokenRouting::Gate>,
-                                                v1::TokenRouting::LINEAR));
-  token->set_combine_weights(Named<v1::TokenRouting::CombineWeights>(
-      fields, "combine_weights", parse_weights,
-      v1::TokenRouting_CombineWeights_Name<v1::TokenRouting::CombineWeights>,
-      v1::TokenRouting::SOFTMAX_OF_CHOSEN));
-  token->set_selection(Named<v1::TokenRouting::Selection>(
-      fields, "selection", parse_selection,
-      v1::TokenRouting_Selection_Name<v1::TokenRouting::Selection>, v1::TokenRouting::TOP));
-  token->set_active_experts(Count(fields, "num_experts_per_tok"));
-  token->set_expert_d_ff(Count(fields, "moe_intermediate_size"));
-}
-
 // Reads the experts of a Mixtral.
 void ReadMixtral(JsonFields* fields, v1::ModelConfig* config) {
   for (const char* field : {"n_shared_experts", "shared_expert_intermediate_size"}) {
@@ -264,35 +217,6 @@ void ReadMixtral(JsonFields* fields, v1::ModelConfig* config) {
   routing->mutable_token()->set_combine_weights(v1::TokenRouting::SOFTMAX_OF_CHOSEN);
   routing->mutable_token()->set_active_experts(Count(fields, "num_experts_per_tok", 2));
   routing->mutable_token()->set_expert_d_ff(config->d_ff());
-}
-
-void ReadRouting(JsonFields* fields, v1::RoutingConfig* routing) {
-  routing->set_num_experts(Count(fields, "num_experts"));
-  routing->set_segment_length(Count(fields, "segment_length"));
-  const auto parse_router = [](const std::string& text, v1::Router* value) {
-    return v1::Router_Parse(text, value);
-  };
-  const auto parse_first = [](const std::string& text, v1::FirstSegment* value) {
-    return v1::FirstSegment_Parse(text, value);
-  };
-  const auto parse_input = [](const std::string& text, v1::RouterInput* value) {
-    return v1::RouterInput_Parse(text, value);
-  };
-  routing->set_router(Named<v1::Router>(fields, "router", parse_router, v1::Router_Name<v1::Router>,
-                                        v1::CAUSAL_SEGMENT));
-  routing->set_first_segment(Named<v1::FirstSegment>(fields, "first_segment", parse_first,
-                                                     v1::FirstSegment_Name<v1::FirstSegment>,
-                                                     v1::SELF_STOP_GRADIENT));
-  routing->set_router_input(Named<v1::RouterInput>(fields, "router_input", parse_input,
-                                                   v1::RouterInput_Name<v1::RouterInput>,
-                                                   v1::NORMALIZED_MEAN));
-  if (routing->router() == v1::TOKEN_CHOICE) ReadTokenRouting(fields, routing->mutable_token());
-  if (!fields->Has("moe_layers")) return;
-  for (const Json& layer : (*fields)["moe_layers"]) {
-    const bool good = layer.is_number_integer() && layer >= 0 && layer <= INT32_MAX;
-    fields->Require(good, "moe_layers", "a list of layer numbers");
-    if (good) routing->add_moe_layers(layer.get<int32_t>());
-  }
 }
 
 v1::ModelConfig ReadShape(JsonFields* fields) {
@@ -314,6 +238,25 @@ v1::ModelConfig ReadShape(JsonFields* fields) {
   return config;
 }
 
+// Reads a configuration of any family but GPT-2; `source` begins every message.
+absl::StatusOr<v1::ModelConfig> ReadLlama(const Family& family, const std::string& source,
+                                          JsonFields* fields) {
+  v1::ModelConfig config = ReadShape(fields);
+  ReadAttention(family, fields, &config);
+  RequireSupported(config, family, fields);
+  if (family.model_type == kSoftMoe) {
+    ReadRoutingJson(fields, config.mutable_routing());
+    config.set_logit_soft_cap(fields->Number("logit_soft_cap", 0));
+  } else {
+    config.mutable_routing()->set_segment_length(
+        std::gcd(kDefaultSegmentLength, config.sequence_length()));
+  }
+  if (family.model_type == kMixtral.model_type) ReadMixtral(fields, &config);
+  RETURN_IF_ERROR(fields->status());
+  RETURN_IF_ERROR(ReadRope(source, fields, &config));
+  return config;
+}
+
 }  // namespace
 
 bool IsMixtral(const v1::ModelConfig& resolved) {
@@ -332,7 +275,11 @@ std::string ArchitectureOf(const v1::ModelConfig& resolved) {
   return std::string(FamilyOf(resolved).architecture);
 }
 
-std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends) {
+namespace {
+
+// Returns the fields of all families but GPT-2.
+nlohmann::ordered_json LlamaConfigJson(const v1::ModelConfig& resolved, DType dtype,
+                                       const EndTokens& ends) {
   const Family& family = FamilyOf(resolved);
   nlohmann::ordered_json json = {{"architectures", {family.architecture}},
                                  {"model_type", family.model_type},
@@ -355,8 +302,16 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const
                                  {"torch_dtype", TorchName(dtype)}};
   if (ends.start_id.has_value()) json["bos_token_id"] = *ends.start_id;
   AddFamilyFields(resolved, family, &json);
-  if (family.model_type == kSoftMoe) AddRouting(resolved.routing(), &json);
+  if (family.model_type == kSoftMoe) AddRoutingJson(resolved.routing(), &json);
   if (resolved.logit_soft_cap() > 0) json["logit_soft_cap"] = resolved.logit_soft_cap();
+  return json;
+}
+
+}  // namespace
+
+std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends) {
+  nlohmann::ordered_json json = IsGpt2(resolved) ? Gpt2ConfigJson(resolved, TorchName(dtype), ends)
+                                                 : LlamaConfigJson(resolved, dtype, ends);
   // Other programs ignore it.
   if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
   return json.dump(2) + "\n";
@@ -368,26 +323,19 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
   JsonFields fields(json, path.string());
   const Family* const family = FindFamily(fields.Text("model_type", ""));
   fields.Require(family != nullptr, "model_type",
-                 "\"llama\", \"mistral\", \"mixtral\", \"qwen2\", \"qwen3\" or "
+                 "\"llama\", \"mistral\", \"mixtral\", \"qwen2\", \"qwen3\", \"gpt2\" or "
                  "\"braid_soft_moe\"");
   RETURN_IF_ERROR(fields.status());
-  v1::ModelConfig config = ReadShape(&fields);
-  ReadAttention(*family, &fields, &config);
+  v1::ModelConfig config;
+  if (family->model_type == kGpt2Type) {
+    config = ReadGpt2Config(json, &fields);
+  } else {
+    ASSIGN_OR_RETURN(config, ReadLlama(*family, path.string(), &fields));
+  }
   if (fields.Has("document_end")) {
     config.set_attention_mask(v1::DOCUMENT);
     config.set_document_end(Count(&fields, "document_end"));
   }
-  RequireSupported(config, *family, &fields);
-  if (family->model_type == kSoftMoe) {
-    ReadRouting(&fields, config.mutable_routing());
-    config.set_logit_soft_cap(fields.Number("logit_soft_cap", 0));
-  } else {
-    config.mutable_routing()->set_segment_length(
-        std::gcd(kDefaultSegmentLength, config.sequence_length()));
-  }
-  if (family->model_type == kMixtral.model_type) ReadMixtral(&fields, &config);
-  RETURN_IF_ERROR(fields.status());
-  RETURN_IF_ERROR(ReadRope(path.string(), &fields, &config));
   RETURN_IF_ERROR(fields.status());
   const absl::StatusOr<v1::ModelConfig> resolved = ResolveModelConfig(config);
   if (resolved.ok()) return resolved;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "inference/huggingface/config_json.h"
+#include "model/config/family_config.h"
 
 namespace braid {
 namespace {
@@ -54,10 +55,64 @@ std::vector<FileTensor> MixtralTensors(FileTensor tensor) {
   return parts;
 }
 
+// GPT-2's names of parameters within a layer. Its matrices have inputs as rows, which are the
+// columns of ours but for "weight_t".
+constexpr std::pair<std::string_view, std::string_view> kGpt2Modules[] = {
+    {"input_layernorm.", "ln_1."},
+    {"post_attention_layernorm.", "ln_2."},
+    {"self_attn.o_proj.", "attn.c_proj."},
+    {"mlp.up_proj.", "mlp.c_fc."},
+    {"mlp.down_proj.", "mlp.c_proj."}};
+constexpr std::string_view kGpt2Attention[] = {"self_attn.q_proj.", "self_attn.k_proj.",
+                                               "self_attn.v_proj."};
+
+// Returns the tensor of a parameter of a layer of GPT-2, `name` without the layer's prefix.
+FileTensor Gpt2LayerTensor(const std::string& layer, const std::string& name, FileTensor tensor) {
+  const std::string_view kind = std::string_view(name).substr(name.rfind('.') + 1);
+  if (kind == "weight" && tensor.shape.size() == 2) {
+    tensor.transposed = true;
+    std::swap(tensor.shape[0], tensor.shape[1]);
+  }
+  for (int64_t i = 0; i < 3; ++i) {
+    if (!name.starts_with(kGpt2Attention[i])) continue;
+    tensor.name = absl::StrCat(layer, "attn.c_attn.", std::string(kind));
+    tensor.shape.back() *= 3;
+    tensor.place = i * tensor.size;
+    return tensor;
+  }
+  const auto module = std::ranges::find_if(
+      kGpt2Modules, [&](const auto& names) { return name.starts_with(names.first); });
+  BRAID_CHECK(module != std::end(kGpt2Modules)) << name;
+  tensor.name = absl::StrCat(layer, std::string(module->second),
+                             std::string(kind == "weight_t" ? "weight" : kind));
+  return tensor;
+}
+
+// Returns the tensor of GPT-2's layout that holds a parameter.
+FileTensor Gpt2Tensor(const ParameterSpec& parameter, bool bare) {
+  const std::string prefix = bare ? "" : "transformer.";
+  const std::string& name = parameter.name;
+  const FileTensor tensor{
+      .name = name, .shape = parameter.shape, .first = 0, .size = parameter.size};
+  constexpr std::string_view kLayers = "model.layers.";
+  if (name.starts_with(kLayers)) {
+    const size_t end = name.find('.', kLayers.size()) + 1;
+    const std::string layer =
+        absl::StrCat(prefix, "h.", name.substr(kLayers.size(), end - kLayers.size()));
+    return Gpt2LayerTensor(layer, name.substr(end), tensor);
+  }
+  FileTensor whole = tensor;
+  whole.name = absl::StrCat(prefix, absl::StrReplaceAll(name, {{"model.embed_tokens.", "wte."},
+                                                               {"model.embed_positions.", "wpe."},
+                                                               {"model.norm.", "ln_f."}}));
+  return whole;
+}
+
 }  // namespace
 
 std::vector<FileTensor> FileTensorsOf(const v1::ModelConfig& resolved,
-                                      const ParameterSpec& parameter) {
+                                      const ParameterSpec& parameter, bool bare) {
+  if (IsGpt2(resolved)) return {Gpt2Tensor(parameter, bare)};
   FileTensor tensor{.name = parameter.name,
                     .shape = parameter.shape,
                     .transposed = parameter.name.ends_with(kTransposed),
@@ -73,10 +128,10 @@ std::vector<FileTensor> FileTensorsOf(const v1::ModelConfig& resolved,
 }
 
 std::vector<FileTensor> FileTensorsOf(const v1::ModelConfig& resolved,
-                                      const std::vector<ParameterSpec>& layout) {
+                                      const std::vector<ParameterSpec>& layout, bool bare) {
   std::vector<FileTensor> tensors;
   for (const ParameterSpec& parameter : layout) {
-    for (FileTensor& tensor : FileTensorsOf(resolved, parameter)) {
+    for (FileTensor& tensor : FileTensorsOf(resolved, parameter, bare)) {
       tensors.push_back(std::move(tensor));
     }
   }

@@ -31,26 +31,29 @@ class ParameterWriter {
   ParameterWriter(const WeightFiles& weights, SafetensorsWriter* writer)
       : weights_(weights), writer_(writer) {}
 
-  // Writes the part of the parameter `to` that `tensor` holds.
+  // Writes the part of the parameter `to` that `tensor` holds. A tensor that is transposed and
+  // holds several parameters is one matrix.
   absl::Status Write(const FileTensor& tensor, const std::string& to) {
-    const auto size = static_cast<size_t>(tensor.size);
-    if (!tensor.transposed) return Copy(tensor.name, to, size);
+    const auto size = static_cast<size_t>(tensor.size), place = static_cast<size_t>(tensor.place);
+    if (!tensor.transposed) return Copy(tensor.name, to, place, size);
     const int64_t rows = tensor.shape.end()[-2], columns = tensor.shape.end()[-1];
     const auto matrix = static_cast<size_t>(rows * columns);
     std::vector<float> transposed(matrix);
     for (size_t first = 0; first < size; first += matrix) {
       RETURN_IF_ERROR(Read(tensor.name, first, matrix));
       TransposeMatrices(values_, rows, columns, transposed);
-      RETURN_IF_ERROR(writer_->Write(to, AsBytes<float>(transposed)));
+      const std::span<const float> part =
+          std::span<const float>(transposed).subspan(place, std::min(size, matrix));
+      RETURN_IF_ERROR(writer_->Write(to, AsBytes(part)));
     }
     values_ = {};
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Copy(const std::string& from, const std::string& to, size_t size) {
+  absl::Status Copy(const std::string& from, const std::string& to, size_t place, size_t size) {
     for (size_t first = 0; first < size; first += kPartElements) {
-      RETURN_IF_ERROR(Read(from, first, std::min(kPartElements, size - first)));
+      RETURN_IF_ERROR(Read(from, place + first, std::min(kPartElements, size - first)));
       RETURN_IF_ERROR(writer_->Write(to, AsBytes<float>(values_)));
     }
     return absl::OkStatus();
@@ -76,7 +79,7 @@ absl::StatusOr<ManifestEntry> WriteImportedWeights(const WeightFiles& weights,
                                                           {{"step", "0"}}));
   ParameterWriter values(weights, writer.get());
   for (const ParameterSpec& parameter : parameters) {
-    for (const FileTensor& tensor : FileTensorsOf(config, parameter)) {
+    for (const FileTensor& tensor : FileTensorsOf(config, parameter, HasBareNames(weights))) {
       RETURN_IF_ERROR(values.Write(tensor, parameter.name));
     }
   }
@@ -118,7 +121,7 @@ absl::StatusOr<ManifestEntry> WriteImportedText(const fs::path& path, const std:
 std::string CommonDType(const WeightFiles& weights, const v1::ModelConfig& config) {
   std::set<DType> found;
   for (const ParameterSpec& parameter : ParameterLayout(config)) {
-    for (const FileTensor& tensor : FileTensorsOf(config, parameter)) {
+    for (const FileTensor& tensor : FileTensorsOf(config, parameter, HasBareNames(weights))) {
       found.insert(weights.Find(tensor.name)->dtype);
     }
   }
@@ -126,6 +129,8 @@ std::string CommonDType(const WeightFiles& weights, const v1::ModelConfig& confi
 }
 
 }  // namespace
+
+bool HasBareNames(const WeightFiles& weights) { return weights.Find("wte.weight") != nullptr; }
 
 absl::Status WriteImportedCheckpoint(const WeightFiles& weights, const v1::ModelConfig& config,
                                      const std::string& tokenizer_bytes,

@@ -12,6 +12,9 @@
 
 namespace braid {
 
+// Returns whether the files of a GPT-2 name its tensors without "transformer.".
+bool HasBareNames(const WeightFiles& weights);
+
 // Converts `weights`, which hold every tensor of `config` (FileTensorsOf) with its shape, and
 // writes a whole checkpoint with zero moments to `directory`. Uses 16 MiB of memory, or three times
 // the largest matrix that is stored transposed. Errors are those of WeightFiles::ReadRange and of

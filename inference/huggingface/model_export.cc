@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_json.h"
@@ -22,6 +23,7 @@
 #include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
+#include "model/config/family_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -58,19 +60,37 @@ Source PlainSource(LanguageModel& model) {
           }};
 }
 
-// A tensor of the file and the parameter that it holds a part of.
-struct ExportedTensor {
+// What a tensor of the file holds of a parameter.
+struct ExportedPart {
   FileTensor tensor;
   std::string parameter;
 };
 
-// Returns the values of a tensor as in the file; `transposed` is used as storage if needed.
+// Returns the values of the parts of a tensor one after the other; `joined` is used as storage if
+// there are several.
+absl::StatusOr<std::span<const float>> PartValues(const Source& source,
+                                                  const std::vector<ExportedPart>& parts,
+                                                  std::vector<float>* joined) {
+  std::span<const float> values;
+  joined->clear();
+  for (const auto& [tensor, parameter] : parts) {
+    ASSIGN_OR_RETURN(values, source.values(parameter));
+    values = values.subspan(static_cast<size_t>(tensor.first), static_cast<size_t>(tensor.size));
+    if (parts.size() == 1) return values;
+    BRAID_CHECK(std::ssize(*joined) == tensor.place) << parameter;
+    joined->insert(joined->end(), values.begin(), values.end());
+  }
+  return *joined;
+}
+
+// Returns the values of a tensor as in the file; `joined` and `transposed` are used as storage if
+// needed.
 absl::StatusOr<std::span<const float>> FileValues(const Source& source,
-                                                  const ExportedTensor& exported,
+                                                  const std::vector<ExportedPart>& parts,
+                                                  std::vector<float>* joined,
                                                   std::vector<float>* transposed) {
-  const FileTensor& tensor = exported.tensor;
-  ASSIGN_OR_RETURN(std::span<const float> values, source.values(exported.parameter));
-  values = values.subspan(static_cast<size_t>(tensor.first), static_cast<size_t>(tensor.size));
+  const FileTensor& tensor = parts.front().tensor;
+  ASSIGN_OR_RETURN(const std::span<const float> values, PartValues(source, parts, joined));
   if (!tensor.transposed) return values;
   transposed->resize(values.size());
   TransposeMatrices(values, tensor.shape.end()[-1], tensor.shape.end()[-2], *transposed);
@@ -138,6 +158,16 @@ absl::Status CheckGate(const v1::ModelConfig& config) {
   }
 }
 
+// GPT-2's class has one FFN per layer.
+absl::Status CheckGpt2(const v1::ModelConfig& config) {
+  if (!IsGpt2(config) || !UsesExperts(config)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "model.routing: got experts of the family GPT2, expected a dense model: GPT2LMHeadModel has "
+      "no "
+      "experts, and the exported layout only those of LLAMA; put slices of an FFN together with "
+      "'braid convert --dense'");
+}
+
 // The stock classes bound no logits; the class of expert models does.
 absl::Status CheckSoftCap(const v1::ModelConfig& config) {
   if (config.logit_soft_cap() == 0 || UsesExperts(config)) return absl::OkStatus();
@@ -162,20 +192,21 @@ class Writer {
   }
 
   absl::Status Weights(const Source& source, const ExportOptions& options) {
-    std::map<std::string, ExportedTensor> exported;  // by name
-    std::vector<float> transposed;
+    std::map<std::string, std::vector<ExportedPart>> exported;  // by name
+    std::vector<float> joined, transposed;
     WeightsToWrite weights;
     weights.max_file_bytes = options.max_shard_bytes;
     int64_t count = 0;
     for (const ParameterSpec& spec : ParameterLayout(source.config)) {
       for (const FileTensor& tensor : FileTensorsOf(source.config, spec)) {
-        weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
-        exported[tensor.name] = {tensor, spec.name};
+        std::vector<ExportedPart>& parts = exported[tensor.name];
+        if (parts.empty()) weights.tensors.push_back({tensor.name, options.dtype, tensor.shape});
+        parts.push_back({tensor, spec.name});
       }
       count += spec.size;
     }
     weights.values = [&](const TensorInfo& tensor) {
-      return FileValues(source, exported.at(tensor.name), &transposed);
+      return FileValues(source, exported.at(tensor.name), &joined, &transposed);
     };
     ASSIGN_OR_RETURN(const std::vector<FileSummary> files, WriteWeightFiles(directory_, weights));
     for (const FileSummary& file : files) Add(file);
@@ -207,6 +238,7 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
                       v1::ExportResponse* response) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
   RETURN_IF_ERROR(CheckVocabulary(*tokenizer, source.config, tokenizer_path));
+  RETURN_IF_ERROR(CheckGpt2(source.config));
   RETURN_IF_ERROR(CheckGate(source.config));
   RETURN_IF_ERROR(CheckSoftCap(source.config));
   ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));

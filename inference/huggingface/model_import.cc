@@ -21,6 +21,7 @@
 #include "inference/huggingface/imported_checkpoint.h"
 #include "inference/huggingface/tokenizer_settings.h"
 #include "inference/output_directory.h"
+#include "model/config/family_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/start_token.h"
@@ -31,7 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kHead[] = "lm_head.weight";
-constexpr char kEmbedding[] = "model.embed_tokens.weight";
 // Elements that are compared at a time.
 constexpr size_t kComparedElements = size_t{1} << 20;
 
@@ -62,8 +62,11 @@ absl::Status CheckExpected(const fs::path& directory, const WeightFiles& weights
   return absl::OkStatus();
 }
 
-// Rotary tables, stored by old checkpoints; every program computes them.
-bool IsRotaryTable(const std::string& name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); }
+// Rotary tables and causal masks, stored by old checkpoints; every program computes them.
+bool IsBuffer(const std::string& name) {
+  return absl::EndsWith(name, ".rotary_emb.inv_freq") || absl::EndsWith(name, ".attn.bias") ||
+         absl::EndsWith(name, ".attn.masked_bias");
+}
 
 absl::StatusOr<bool> SameValues(const WeightFiles& weights, const TensorInfo& a,
                                 const TensorInfo& b) {
@@ -80,13 +83,14 @@ absl::StatusOr<bool> SameValues(const WeightFiles& weights, const TensorInfo& a,
 }
 
 // The head of a tied model may be stored beside the embedding, which it must then equal.
-absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights) {
+absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights,
+                           const std::string& embedding) {
   ASSIGN_OR_RETURN(const bool same,
-                   SameValues(weights, *weights.Find(kHead), *weights.Find(kEmbedding)));
+                   SameValues(weights, *weights.Find(kHead), *weights.Find(embedding)));
   if (same) return absl::OkStatus();
   return BadTensor(
       directory, kHead,
-      absl::StrCat("differs from ", kEmbedding, ", but config.json says tie_word_embeddings"));
+      absl::StrCat("differs from ", embedding, ", but config.json says tie_word_embeddings"));
 }
 
 absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weights,
@@ -94,9 +98,9 @@ absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weig
   std::set<std::string> expected;
   for (const FileTensor& tensor : tensors) expected.insert(tensor.name);
   for (const std::string& name : weights.names()) {
-    if (expected.contains(name) || IsRotaryTable(name)) continue;
+    if (expected.contains(name) || IsBuffer(name)) continue;
     if (tied && name == kHead) {
-      RETURN_IF_ERROR(CheckTiedHead(directory, weights));
+      RETURN_IF_ERROR(CheckTiedHead(directory, weights, tensors.front().name));
       continue;
     }
     return BadTensor(directory, name,
@@ -128,8 +132,11 @@ absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::Mo
                      " of config.json; resize the embeddings or name the model's own tokenizer "
                      "with --tokenizer"));
   }
-  ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));
-  config->set_start_token(start);
+  // That of a GPT2 is in config.json: its tokenizer's settings are the same for every model.
+  if (!IsGpt2(*config)) {
+    ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));
+    config->set_start_token(start);
+  }
   ASSIGN_OR_RETURN(const std::string chat,
                    ChatTemplateOf(file, *tokenizer, StartTokenId(*config, *tokenizer)));
   config->set_chat_template(chat);
@@ -153,7 +160,7 @@ absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
   ASSIGN_OR_RETURN(v1::ModelConfig config, ReadConfigJson(source));
   ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(source));
   const std::vector<ParameterSpec> layout = ParameterLayout(config);
-  const std::vector<FileTensor> tensors = FileTensorsOf(config, layout);
+  const std::vector<FileTensor> tensors = FileTensorsOf(config, layout, HasBareNames(weights));
   RETURN_IF_ERROR(CheckExpected(source, weights, tensors));
   RETURN_IF_ERROR(CheckNothingElse(source, weights, tensors, config.tie_embeddings()));
   ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerOf(request, &config));

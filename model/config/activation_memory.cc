@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
@@ -27,6 +28,8 @@ struct LayerShape {
   bool trains_head;
   // TOKEN_CHOICE: experts, those that a token uses, and the units of one; 0 otherwise.
   int64_t experts, active, units;
+  // GPT2, whose FFNs are tensor operations.
+  bool gpt2;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
 };
@@ -48,7 +51,8 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .trains_head = true,
           .experts = chosen ? config.routing().num_experts() : 0,
           .active = chosen ? token.active_experts() : 0,
-          .units = chosen ? token.expert_d_ff() : 0};
+          .units = chosen ? token.expert_d_ff() : 0,
+          .gpt2 = IsGpt2(config)};
 }
 
 // Saved per token for the norms of query and key heads: inputs and one number per head.
@@ -57,20 +61,22 @@ int64_t HeadNormFloats(const AttentionHeads& heads) {
 }
 
 // Saved per token of a layer: inputs and outputs of two norms (four times D), q, k and v, and the
-// attention's output; gate and up projections; one number each for the two norms and for the
-// softmax of every head.
+// attention's output; gate and up projections, or the inputs and outputs of GELU; one number each
+// for the two norms (two for LayerNorm) and for the softmax of every head.
 int64_t LayerFloats(const LayerShape& s) {
   const int64_t attention = s.heads.qkv_width() + s.heads.query_width() + s.heads.query;
   const int64_t head_norms = s.qk_norm ? HeadNormFloats(s.heads) : 0;
-  return s.tokens * (4 * s.width + attention + head_norms + 2 * s.hidden + 2);
+  return s.tokens * (4 * s.width + attention + head_norms + 2 * s.hidden + (s.gpt2 ? 4 : 2));
 }
 
 // Saved for the router: the means of the segments, and what its softmax and norm save of them. With
 // TOKEN_CHOICE: the pairs' gate and up projections instead of a dense FFN's, the chosen experts (32
-// and 64 bits each) with their weights, and the softmax over all of them.
+// and 64 bits each) with their weights, and the softmax over all of them. The experts of a GPT2
+// also save the pairs' inputs and outputs.
 int64_t RouterFloats(const LayerShape& s) {
   if (s.active == 0) return s.tokens / s.segment * 2 * s.width;
-  return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts);
+  const int64_t pairs = s.gpt2 ? 2 * s.active * s.width : 0;
+  return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts + pairs);
 }
 
 // Returns whether the loss has a gradient in the gate of layers or in alpha.
@@ -100,11 +106,12 @@ int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4
 
 // The peak of temporaries. The head's pass first holds the gradients of its two inputs and the
 // logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
-// consecutive layers exist at once.
+// consecutive layers exist at once, and those of the hidden values of a GPT2.
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
-  return std::max(gradients + rows * s.vocabulary, 2 * gradients);
+  const int64_t layer = s.gpt2 ? s.tokens * 2 * (s.width + s.hidden) : 0;
+  return std::max({gradients + rows * s.vocabulary, 2 * gradients, layer});
 }
 
 int64_t ScratchFloats(const LayerShape& s) {
@@ -135,7 +142,7 @@ int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
   for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
     const double passes = 1 + mixed[adapter.layer];
     floats += passes * static_cast<double>(s.tokens * finetuning.lora().rank());
-    if (IsFfnTarget(adapter.target) && adapter.layer != ffn_layer) {
+    if (IsFfnTarget(adapter.target) && adapter.layer != ffn_layer && !s.gpt2) {
       floats += passes * static_cast<double>(s.tokens * s.hidden);
       ffn_layer = adapter.layer;
     }

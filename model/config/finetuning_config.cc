@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "model/config/decoder.h"
 #include "model/config/expert_split_config.h"
+#include "model/config/family_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 
@@ -116,6 +117,11 @@ absl::Status CheckNumbers(const v1::LoraConfig& lora) {
 
 absl::Status CheckAdapters(const v1::ModelConfig& model, const v1::Finetuning& finetuning) {
   for (const AdapterSpec& adapter : AdaptersOf(model, finetuning)) {
+    if (adapter.target == "gate" && IsGpt2(model)) {
+      return BadFinetuning("lora.targets",
+                           "got gate, but the FFN of GPT2 has none; expected q, k, v, o, up or "
+                           "down");
+    }
     if (IsFfnTarget(adapter.target) && IsMoeLayer(model, adapter.layer)) {
       return BadFinetuning("lora.targets", "got ", adapter.target, ", but layer ", adapter.layer,
                            " has experts, whose FFNs take no adapters; expected q, k, v or o, or "

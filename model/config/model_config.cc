@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "model/config/config_checks.h"
 #include "model/config/dropout_config.h"
+#include "model/config/family_config.h"
 #include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_flops.h"
@@ -67,6 +68,7 @@ void DropAttentionDefaults(v1::ModelConfig* config) {
 
 void FillDefaults(v1::ModelConfig* config) {
   FillStatedDefaults(config);
+  FillFamilyDefaults(config);
   if (!config->has_d_ff()) config->set_d_ff(DefaultFfnWidth(config->d_model()));
   if (!config->has_vocab_size()) config->set_vocab_size(32000);
   if (!config->has_sequence_length()) config->set_sequence_length(4096);
@@ -146,7 +148,6 @@ absl::Status CheckShape(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("d_ff", config.d_ff(), 1, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("vocab_size", config.vocab_size(), 2, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("sequence_length", config.sequence_length(), 1, kMaxExtent));
-  RETURN_IF_ERROR(CheckPositive("rope_theta", config.rope_theta()));
   RETURN_IF_ERROR(CheckPositive("norm_epsilon", config.norm_epsilon()));
   RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
   RETURN_IF_ERROR(CheckRopeScaling(config.rope_scaling()));
@@ -336,6 +337,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckShape(resolved));
   RETURN_IF_ERROR(FillMixingDefaults(&resolved));
   RETURN_IF_ERROR(CheckRouter(resolved.routing()));
+  RETURN_IF_ERROR(CheckFamily(resolved));
   RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
   RETURN_IF_ERROR(CheckTokenRouting(resolved));

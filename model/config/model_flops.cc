@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/config/family_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
@@ -43,7 +44,8 @@ double MixingGateSize(const v1::ModelConfig& config) {
 }
 
 MatrixSizes SumMatrices(const v1::ModelConfig& config, const LayerPasses& passes) {
-  const double d = config.d_model(), ffn = 3 * d * config.d_ff();
+  const auto matrices = static_cast<double>(NumFfnMatrices(config));
+  const double d = config.d_model(), ffn = matrices * d * config.d_ff();
   const double layers = passes.all, moe_layers = passes.with_experts;
   const double experts = moe_layers * config.routing().num_experts();
   const AttentionHeads heads = HeadsOf(config);
@@ -53,7 +55,7 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config, const LayerPasses& passes
   // The head counts whether tied or not; an embedding lookup is not a product.
   return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn +
                     MixingGateSize(config),
-          .experts = experts * 3 * d * static_cast<double>(ExpertWidth(config)),
+          .experts = experts * matrices * d * static_cast<double>(ExpertWidth(config)),
           .routers = experts * static_cast<double>(RouterWidth(config)) + moe_layers * projection};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/config/family_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
@@ -19,7 +20,11 @@ class LayoutBuilder {
  public:
   explicit LayoutBuilder(const v1::ModelConfig& config) : config_(config) {}
 
-  void AddNorm(const std::string& name) { AddNorm(name, config_.d_model()); }
+  // Appends the norm `prefix` of the residual stream: "<prefix>.weight" and a bias if it has one.
+  void AddNorm(const std::string& prefix) {
+    AddNorm(prefix + ".weight", config_.d_model());
+    if (IsGpt2(config_)) AddBias(prefix + ".bias", "norm", config_.d_model());
+  }
   void AddNorm(const std::string& name, int64_t width) { Add(name, "norm", {width}, 0); }
 
   void AddBias(const std::string& name, const std::string& group, int64_t width) {
@@ -92,10 +97,13 @@ void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   const std::string prefix = LayerPrefix(layer) + "mlp.";
   const int64_t d = config.d_model(), f = config.d_ff();
   const int64_t e = config.routing().num_experts();
+  const bool gpt2 = IsGpt2(config);
   if (!IsMoeLayer(config, layer)) {
-    layout->AddMatrix(prefix + "gate_proj.weight", "ffn", {f, d}, d);
+    if (!gpt2) layout->AddMatrix(prefix + "gate_proj.weight", "ffn", {f, d}, d);
     layout->AddMatrix(prefix + "up_proj.weight", "ffn", {f, d}, d);
+    if (gpt2) layout->AddBias(prefix + "up_proj.bias", "ffn", f);
     layout->AddMatrix(prefix + "down_proj.weight_t", "ffn", {f, d}, f, /*residual=*/true);
+    if (gpt2) layout->AddBias(prefix + "down_proj.bias", "ffn", d);
     return;
   }
   const v1::RoutingConfig& routing = config.routing();
@@ -104,10 +112,13 @@ void AddFfn(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   // Outputs with weights of 1 add up to those of one FFN with the units of all experts.
   const bool adds_up = routing.token().combine_weights() == v1::TokenRouting::ONES;
   const auto fan_in = static_cast<double>(adds_up ? e * units : units);
-  layout->AddMatrix(prefix + "experts.gate_proj.weight", "ffn", {e, units, d}, d);
+  if (!gpt2) layout->AddMatrix(prefix + "experts.gate_proj.weight", "ffn", {e, units, d}, d);
   layout->AddMatrix(prefix + "experts.up_proj.weight", "ffn", {e, units, d}, d);
+  if (gpt2) layout->AddBias(prefix + "experts.up_proj.bias", "ffn", e * units);
   layout->AddMatrix(prefix + "experts.down_proj.weight_t", "ffn", {e, units, d}, fan_in,
                     /*residual=*/true);
+  // All experts share the output bias, which is added once.
+  if (gpt2) layout->AddBias(prefix + "down_proj.bias", "ffn", d);
 }
 
 void AddAttention(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {
@@ -126,6 +137,7 @@ void AddAttention(const v1::ModelConfig& config, const std::string& prefix, Layo
     layout->AddNorm(prefix + "k_norm.weight", heads.width);
   }
   layout->AddMatrix(prefix + "o_proj.weight", "attention", {d, query}, query, /*residual=*/true);
+  if (IsGpt2(config)) layout->AddBias(prefix + "o_proj.bias", "attention", d);
 }
 
 // Appends the gate that chooses among the mixing layers.
@@ -161,9 +173,9 @@ void AddLayerMixing(const v1::ModelConfig& config, LayoutBuilder* layout) {
 
 void AddLayer(const v1::ModelConfig& config, int layer, LayoutBuilder* layout) {
   const std::string prefix = LayerPrefix(layer);
-  layout->AddNorm(prefix + "input_layernorm.weight");
+  layout->AddNorm(prefix + "input_layernorm");
   AddAttention(config, prefix + "self_attn.", layout);
-  layout->AddNorm(prefix + "post_attention_layernorm.weight");
+  layout->AddNorm(prefix + "post_attention_layernorm");
   AddFfn(config, layer, layout);
   AddDropout(config, prefix + "mlp.", layout);
   if (!HasMixingGate(config) || !config.layer_mixing().own_gates()) return;
@@ -190,9 +202,13 @@ std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
   LayoutBuilder layout(resolved);
   const int64_t d = resolved.d_model(), v = resolved.vocab_size();
   layout.AddMatrix("model.embed_tokens.weight", "embedding", {v, d}, d);
+  if (IsGpt2(resolved)) {
+    const int64_t length = resolved.sequence_length();
+    layout.AddMatrix(kPositionsName, "embedding", {length, d}, static_cast<double>(d));
+  }
   AddLayerMixing(resolved, &layout);
   for (int layer = 0; layer < resolved.num_layers(); ++layer) AddLayer(resolved, layer, &layout);
-  layout.AddNorm("model.norm.weight");
+  layout.AddNorm("model.norm");
   if (!resolved.tie_embeddings()) layout.AddMatrix("lm_head.weight", "head", {v, d}, d);
   return layout.Take();
 }

@@ -31,6 +31,9 @@ struct SoftExperts {
   at::Tensor gate_up;
   // [E, F, D].
   at::Tensor down;
+  // Experts of a GPT2, which are not merged: FFNs of two matrices with GELU, whose gate_up is up
+  // alone, [1, E, F, D]. Biases [E, F], and [D], which is added once; undefined for others.
+  at::Tensor up_bias = {}, down_bias = {};
 };
 
 // Computes the FFN of each segment: x [N, S, D], routing [N, E] -> [N, S, D]. Differentiable in x,

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "model/kernels/gelu_ffn.h"
 #include "model/kernels/swiglu.h"
 #include "model/routing/expert_choice.h"
 #include "model/routing/routing_weights.h"
@@ -39,7 +40,11 @@ class DenseIncremental final : public PositionWiseFfn {
 
  private:
   at::Tensor Apply(const at::Tensor& h, const at::Tensor& x, const at::Tensor&) const override {
-    return at::addmm(h, SwiGluForward(at::mm(x, weights_.gate_up.t())), weights_.down);
+    const FfnWeights& w = weights_;
+    if (w.up_bias.defined()) {
+      return h + GeluFfn(x, {w.gate_up, w.up_bias, w.down, w.down_bias});
+    }
+    return at::addmm(h, SwiGluForward(at::mm(x, w.gate_up.t())), w.down);
   }
 
   const FfnWeights weights_;

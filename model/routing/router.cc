@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "model/config/model_config.h"
 #include "model/kernels/dense_ffn.h"
+#include "model/kernels/gelu_ffn.h"
 #include "model/routing/expert_choice_routers.h"
 #include "model/routing/merging_routers.h"
 #include "model/routing/token_choice_router.h"
@@ -19,7 +20,10 @@ class DenseRouter final : public Router {
                    const RoutingContext& context) const override {
     const int64_t units = w.down.size(0);
     const FfnDropout dropout = DropoutOf(context, w, x.size(0), x.size(1), units);
-    const at::Tensor y = DenseFfn(x.reshape({-1, x.size(2)}), w.gate_up, w.down, dropout);
+    const at::Tensor rows = x.reshape({-1, x.size(2)});
+    const at::Tensor y = w.up_bias.defined()
+                             ? GeluFfn(rows, {w.gate_up, w.up_bias, w.down, w.down_bias}, dropout)
+                             : DenseFfn(rows, w.gate_up, w.down, dropout);
     RoutedFfn result = {h + y.view(h.sizes()), {}};
     if (dropout.drops()) result.dropout_loss = ConcreteLoss(w, units);
     return result;

@@ -7,6 +7,7 @@
 
 #include "model/kernels/expert_selection.h"
 #include "model/kernels/fused_ffn_function.h"
+#include "model/kernels/gelu_ffn.h"
 #include "model/kernels/phase_times.h"
 #include "model/kernels/routed_ffn_function.h"
 #include "model/routing/gate_noise.h"
@@ -73,7 +74,16 @@ std::vector<ExpertRows> RowsOfExperts(const at::Tensor& chosen, int64_t num_expe
   return rows;
 }
 
-// The definition, for any type and device.
+// The hidden values of expert e for its tokens x [T, D], [T, F]. up holds the matrices of one or
+// two kinds by expert, [F, D] each.
+at::Tensor HiddenValues(const at::Tensor& x, const std::vector<std::vector<at::Tensor>>& up,
+                        const std::vector<at::Tensor>& biases, int64_t e) {
+  if (!biases.empty()) return Gelu(at::addmm(biases[e], x, up[0][e].t()));
+  return at::silu(at::mm(x, up[0][e].t())) * at::mm(x, up[1][e].t());
+}
+
+// The definition, for any type and device, without the output bias. Gradients of the experts are
+// put together once.
 at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
                           const SoftExperts& experts, const FfnDropout& dropout) {
   const ScopedPhase phase(Phase::kFfn);
@@ -81,6 +91,11 @@ at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
   const at::Tensor factors =
       dropout.drops() ? DropoutFactors(dropout, count * units, x.options()) : at::Tensor();
   const std::vector<ExpertRows> rows = RowsOfExperts(choice.chosen, count);
+  std::vector<std::vector<at::Tensor>> up;
+  for (const at::Tensor& kind : experts.gate_up.unbind()) up.push_back(kind.unbind());
+  const std::vector<at::Tensor> down = experts.down.unbind();
+  const std::vector<at::Tensor> biases =
+      experts.up_bias.defined() ? experts.up_bias.unbind() : std::vector<at::Tensor>();
   at::Tensor y = at::zeros_like(x);
   for (int64_t e = 0; e < count; ++e) {
     // With gradients, an expert without rows reports zeros.
@@ -89,12 +104,11 @@ at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
       return at::tensor(at::ArrayRef<int64_t>(values), at::kLong).to(x.device());
     };
     const at::Tensor tokens = indices(rows[e].tokens), own = x.index_select(0, tokens);
-    const at::Tensor gate = at::mm(own, experts.gate_up.select(0, 0).select(0, e).t());
-    at::Tensor hidden = at::silu(gate) * at::mm(own, experts.gate_up.select(0, 1).select(0, e).t());
+    at::Tensor hidden = HiddenValues(own, up, biases, e);
     if (factors.defined()) {
       hidden = hidden * factors.index_select(0, tokens).narrow(1, e * units, units);
     }
-    at::Tensor out = at::mm(hidden, experts.down.select(0, e));
+    at::Tensor out = at::mm(hidden, down[e]);
     if (choice.weights.defined()) {
       const at::Tensor weights = choice.weights.flatten().index_select(0, indices(rows[e].places));
       out = out * weights.unsqueeze(1);
@@ -158,6 +172,9 @@ TokenChoice MaskedChoice(const at::Tensor& gates, const at::Tensor& mask) {
 
 at::Tensor TokenChoiceFfn(const at::Tensor& x, const TokenChoice& choice,
                           const SoftExperts& experts, const FfnDropout& dropout) {
+  if (experts.up_bias.defined()) {
+    return ExpertByExpert(x, choice, experts, dropout) + experts.down_bias;
+  }
   const bool few = !at::GradMode::is_enabled() && x.size(0) < kFewTokens;
   if (few || !CanFuseFfn(x)) return ExpertByExpert(x, choice, experts, dropout);
   return FusedRoutedFfn(x, choice.chosen, choice.weights, experts, dropout);

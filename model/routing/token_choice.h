@@ -43,9 +43,9 @@ TokenChoice ChooseExperts(const at::Tensor& scores, const v1::TokenRouting& toke
 // chosen. Differentiable in the gates.
 TokenChoice MaskedChoice(const at::Tensor& gates, const at::Tensor& mask);
 
-// Returns sum over the chosen experts of weight * FFN(x) for x [T, D] -> [T, D]; a token without
-// experts gives zeros. Differentiable in
-// x, weights, both expert tensors and the logit of dropout. In single precision on a CPU this is
+// Returns sum over the chosen experts of weight * FFN(x) for x [T, D] -> [T, D], plus the output
+// bias where there is one; a token without experts gives zeros, or that bias. Differentiable in x,
+// weights, all expert tensors and the logit of dropout. In single precision on a CPU this is
 // the routed kernel; any other type or device, and a few tokens outside training, use products
 // expert by expert.
 at::Tensor TokenChoiceFfn(const at::Tensor& x, const TokenChoice& choice,

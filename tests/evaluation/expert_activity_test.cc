@@ -75,11 +75,11 @@ TEST_F(ExpertActivityTest, AgreesWithOneTokenAtATime) {
         ids.pop_back();
         ASSERT_OK(VisitUnits(*model, ids, 1, std::vector<int>{layer}, [&](const auto& seen) {
           for (size_t t = 0; t < ids.size(); ++t, ++tokens) {
-            const float *gate = &seen.gate[t * kUnits], *up = &seen.up[t * kUnits];
+            const float *gate = &seen.gate[t * kUnits], *hidden = &seen.hidden[t * kUnits];
             std::vector<double> key(kExperts), of(kExperts), on(kExperts);
             for (int u = 0; u < kUnits; ++u) {
               key[u / kWidth] += gate[u];
-              of[u / kWidth] += std::abs(gate[u] / (1 + std::exp(-gate[u])) * up[u]);
+              of[u / kWidth] += std::abs(hidden[u]);
               on[u / kWidth] += gate[u] > 0;
             }
             const auto best = std::ranges::max_element(key) - key.begin();

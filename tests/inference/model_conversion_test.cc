@@ -45,71 +45,84 @@ double LogitDifference(LanguageModel& a, LanguageModel& b) {
   return difference;
 }
 
+// Dense models with FFNs of three matrices, and of two with biases.
+std::vector<v1::ModelConfig> Families() { return {ExportedConfig(1), ExportedGpt2()}; }
+
 TEST(ModelConversionTest, JoiningWhatWasSplitGivesTheSameBytes) {
-  const auto dense = RandomModel(ExportedConfig(1));
-  for (const auto method :
-       {v1::ExpertSplit::CONTIGUOUS, v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
-    ASSERT_OK_AND_ASSIGN(const auto split, SplitIntoExperts(*dense, Split(4, method, 2)));
-    EXPECT_EQ(split.model->config().routing().num_experts(), 4);
-    EXPECT_EQ(split.model->values().size(), dense->values().size()) << "no parameter is added";
-    ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*split.model, &split.record));
-    EXPECT_TRUE(std::ranges::equal(joined->values(), dense->values()));
+  for (const v1::ModelConfig& config : Families()) {
+    const auto dense = RandomModel(config);
+    for (const auto method :
+         {v1::ExpertSplit::CONTIGUOUS, v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
+      ASSERT_OK_AND_ASSIGN(const auto split, SplitIntoExperts(*dense, Split(4, method, 2)));
+      EXPECT_EQ(split.model->config().routing().num_experts(), 4);
+      EXPECT_EQ(split.model->values().size(), dense->values().size()) << "no parameter is added";
+      ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*split.model, &split.record));
+      EXPECT_TRUE(std::ranges::equal(joined->values(), dense->values()));
+    }
   }
 }
 
 TEST(ModelConversionTest, AllExpertsTogetherComputeTheDenseFunction) {
-  const auto dense = RandomModel(ExportedConfig(1));
-  for (const auto method : {v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
-    ASSERT_OK_AND_ASSIGN(const auto all, SplitIntoExperts(*dense, Split(4, method, 4)));
-    EXPECT_LT(LogitDifference(*all.model, *dense), 1e-5);
-    ASSERT_OK_AND_ASSIGN(const auto half, SplitIntoExperts(*dense, Split(4, method, 2)));
-    EXPECT_GT(LogitDifference(*half.model, *dense), 1e-3) << "routing acts";
+  for (const v1::ModelConfig& config : Families()) {
+    const auto dense = RandomModel(config);
+    for (const auto method : {v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
+      ASSERT_OK_AND_ASSIGN(const auto all, SplitIntoExperts(*dense, Split(4, method, 4)));
+      EXPECT_LT(LogitDifference(*all.model, *dense), 1e-5);
+      ASSERT_OK_AND_ASSIGN(const auto half, SplitIntoExperts(*dense, Split(4, method, 2)));
+      EXPECT_GT(LogitDifference(*half.model, *dense), 1e-3) << "routing acts";
+    }
   }
 }
 
 TEST(ModelConversionTest, TrainedExpertsJoinToWhatAllOfThemComputed) {
-  const auto dense = RandomModel(ExportedConfig(1));
-  ASSERT_OK_AND_ASSIGN(const auto split,
-                       SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::RANDOM, 4)));
-  for (float& value : split.model->values()) value += .01f * std::sin(1e4f * value);
-  for (const v1::Conversion* record :
-       {&split.record, static_cast<const v1::Conversion*>(nullptr)}) {
-    ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*split.model, record));
-    EXPECT_LT(LogitDifference(*joined, *split.model), 1e-5);
+  for (const v1::ModelConfig& config : Families()) {
+    const auto dense = RandomModel(config);
+    ASSERT_OK_AND_ASSIGN(const auto split,
+                         SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::RANDOM, 4)));
+    for (float& value : split.model->values()) value += .01f * std::sin(1e4f * value);
+    for (const v1::Conversion* record :
+         {&split.record, static_cast<const v1::Conversion*>(nullptr)}) {
+      ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*split.model, record));
+      EXPECT_LT(LogitDifference(*joined, *split.model), 1e-5);
+    }
   }
 }
 
 TEST(ModelConversionTest, CopiesComputeTheDenseFunctionWithAnyOfThem) {
-  const auto dense = RandomModel(ExportedConfig(1));
-  for (const int active : {1, 3}) {
-    ASSERT_OK_AND_ASSIGN(const auto copied,
-                         SplitIntoExperts(*dense, Split(3, v1::ExpertSplit::COPIES, active)));
-    EXPECT_EQ(copied.model->config().routing().token().gate(), v1::TokenRouting::LINEAR);
-    EXPECT_LT(LogitDifference(*copied.model, *dense), 1e-5);
+  for (const v1::ModelConfig& config : Families()) {
+    const auto dense = RandomModel(config);
+    for (const int active : {1, 3}) {
+      ASSERT_OK_AND_ASSIGN(const auto copied,
+                           SplitIntoExperts(*dense, Split(3, v1::ExpertSplit::COPIES, active)));
+      EXPECT_EQ(copied.model->config().routing().token().gate(), v1::TokenRouting::LINEAR);
+      EXPECT_LT(LogitDifference(*copied.model, *dense), 1e-5);
+    }
   }
 }
 
 TEST(ModelConversionTest, KeptExpertsAreTheMostUsedAndComputeWhatTheyDid) {
-  const auto dense = RandomModel(ExportedConfig(1));
-  ASSERT_OK_AND_ASSIGN(auto all,
-                       SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 4)));
-  ExpertUse use;
-  for (int layer = 0; layer < dense->config().num_layers(); ++layer) use[layer] = {5, 1, 9, 5};
-  ASSERT_OK_AND_ASSIGN(auto kept, KeepExperts(*all.model, use, 2));
-  EXPECT_THAT(kept.record.layers(0).experts(), ElementsAre(0, 2));  // the tie to the lowest
-  EXPECT_EQ(kept.model->config().routing().num_experts(), 2);
-  EXPECT_EQ(kept.model->config().d_ff(), dense->config().d_ff() / 2);
-  // The same function as with the outputs of the others set to zero, and as their dense FFN.
-  for (const Parameter& p : all.model->parameters()) {
-    if (p.name.find("down_proj") == std::string::npos) continue;
-    const size_t expert = p.value.size() / 4;
-    for (const size_t dropped : {1, 3}) {
-      std::ranges::fill(p.value.subspan(dropped * expert, expert), 0.0f);
+  for (const v1::ModelConfig& config : Families()) {
+    const auto dense = RandomModel(config);
+    ASSERT_OK_AND_ASSIGN(auto all,
+                         SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 4)));
+    ExpertUse use;
+    for (int layer = 0; layer < dense->config().num_layers(); ++layer) use[layer] = {5, 1, 9, 5};
+    ASSERT_OK_AND_ASSIGN(auto kept, KeepExperts(*all.model, use, 2));
+    EXPECT_THAT(kept.record.layers(0).experts(), ElementsAre(0, 2));  // the tie to the lowest
+    EXPECT_EQ(kept.model->config().routing().num_experts(), 2);
+    EXPECT_EQ(kept.model->config().d_ff(), dense->config().d_ff() / 2);
+    // The same function as with the outputs of the others set to zero, and as their dense FFN.
+    for (const Parameter& p : all.model->parameters()) {
+      if (p.name.find("experts.down_proj") == std::string::npos) continue;
+      const size_t expert = p.value.size() / 4;
+      for (const size_t dropped : {1, 3}) {
+        std::ranges::fill(p.value.subspan(dropped * expert, expert), 0.0f);
+      }
     }
+    EXPECT_LT(LogitDifference(*kept.model, *all.model), 1e-5);
+    ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*kept.model, nullptr));
+    EXPECT_LT(LogitDifference(*joined, *all.model), 1e-5);
   }
-  EXPECT_LT(LogitDifference(*kept.model, *all.model), 1e-5);
-  ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*kept.model, nullptr));
-  EXPECT_LT(LogitDifference(*joined, *all.model), 1e-5);
 }
 
 TEST(ModelConversionTest, ExpertsThatCannotBeKeptAreNamed) {

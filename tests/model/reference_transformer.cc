@@ -13,6 +13,7 @@ using Parameters = std::map<std::string, at::Tensor>;
 
 // x [B, H, L, hd]
 at::Tensor ReferenceRotate(const at::Tensor& x, const ReferenceRope& rope) {
+  if (rope.none) return x;
   const int64_t length = x.size(2), width = x.size(3);
   at::Tensor cosine = at::empty({length, width}, x.options().requires_grad(false));
   at::Tensor sine = at::empty_like(cosine);
@@ -29,6 +30,14 @@ at::Tensor ReferenceRotate(const at::Tensor& x, const ReferenceRope& rope) {
 
 at::Tensor ReferenceNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   return x * at::rsqrt(x.pow(2).mean(-1, true) + epsilon) * weight;
+}
+
+// The norm `name` of the residual stream: LayerNorm where it has a bias.
+at::Tensor ReferenceNorm(const Parameters& p, const std::string& name, const at::Tensor& x,
+                         double epsilon) {
+  const auto bias = p.find(name + ".bias");
+  if (bias == p.end()) return ReferenceNorm(x, p.at(name + ".weight"), epsilon);
+  return ReferenceNorm(x - x.mean(-1, true), p.at(name + ".weight"), epsilon) + bias->second;
 }
 
 at::Tensor ReferenceRoute(const at::Tensor& mean, const at::Tensor& router,
@@ -140,9 +149,31 @@ at::Tensor ReferenceDense(const Parameters& p, const std::string& mlp, const at:
   return at::matmul(gate * at::sigmoid(gate) * up, p.at(mlp + "down_proj.weight_t"));
 }
 
+// GPT-2's FFN. With experts each unit counts where its expert is among the k whose mean of keys has
+// the highest products with the token.
+at::Tensor ReferenceGelu(const v1::RoutingConfig& routing, const Parameters& p,
+                         const std::string& mlp, const at::Tensor& x) {
+  const bool experts = p.count(mlp + "experts.up_proj.weight") > 0;
+  const std::string units = mlp + (experts ? "experts." : "");
+  const at::Tensor keys = p.at(units + "up_proj.weight");
+  const at::Tensor z =
+      at::matmul(x, keys.reshape({-1, x.size(2)}).t()) + p.at(units + "up_proj.bias");
+  at::Tensor hidden = z / 2 * (1 + at::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z.pow(3))));
+  if (experts) {
+    const at::Tensor scores = at::matmul(x, keys.mean(1).t()).detach();
+    const at::Tensor order = std::get<1>(scores.sort(/*stable=*/true, -1, /*descending=*/true));
+    const at::Tensor best = order.narrow(-1, 0, routing.token().active_experts());
+    const at::Tensor mask = at::zeros_like(scores).scatter(-1, best, 1.0);
+    hidden = hidden * mask.repeat_interleave(keys.size(1), -1);
+  }
+  return at::matmul(hidden, p.at(units + "down_proj.weight_t").reshape({-1, x.size(2)})) +
+         p.at(mlp + "down_proj.bias");
+}
+
 at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, const std::string& mlp,
                         const at::Tensor& x) {
   const v1::RoutingConfig& routing = config.routing();
+  if (p.count(mlp + "down_proj.bias") > 0) return ReferenceGelu(routing, p, mlp, x);
   // The parameters determine the kind of a layer.
   if (p.find(mlp + "router.weight") == p.end()) return ReferenceDense(p, mlp, x);
   const bool merged = routing.router() == v1::CAUSAL_SEGMENT || routing.router() == v1::PREFIX;
@@ -209,23 +240,30 @@ static at::Tensor ReferenceSelfAttention(const v1::ModelConfig& config, const Pa
   }
   const int64_t num_heads = config.num_heads();
   const int64_t key_heads = qkv[1].size(2) * num_heads / qkv[0].size(2);
-  return ReferenceAttention(at::cat(qkv, 2), num_heads, key_heads,
-                            {config.rope_theta(), config.rope_scaling()});
+  return ReferenceAttention(
+      at::cat(qkv, 2), num_heads, key_heads,
+      {config.rope_theta(), config.rope_scaling(), p.count("model.embed_positions.weight") > 0});
 }
 
 at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
                          const at::Tensor& tokens, const at::Tensor& targets) {
   const double epsilon = config.norm_epsilon();
   at::Tensor h = at::embedding(p.at("model.embed_tokens.weight"), tokens);
+  if (const auto table = p.find("model.embed_positions.weight"); table != p.end()) {
+    h = h + table->second.narrow(0, 0, tokens.size(1));
+  }
   for (int i = 0; i < config.num_layers(); ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".";
-    const at::Tensor a = ReferenceNorm(h, p.at(layer + "input_layernorm.weight"), epsilon);
+    const at::Tensor a = ReferenceNorm(p, layer + "input_layernorm", h, epsilon);
     const at::Tensor mixed = ReferenceSelfAttention(config, p, layer + "self_attn.", a);
     h = h + at::matmul(mixed, p.at(layer + "self_attn.o_proj.weight").t());
-    const at::Tensor x = ReferenceNorm(h, p.at(layer + "post_attention_layernorm.weight"), epsilon);
+    if (const auto bias = p.find(layer + "self_attn.o_proj.bias"); bias != p.end()) {
+      h = h + bias->second;
+    }
+    const at::Tensor x = ReferenceNorm(p, layer + "post_attention_layernorm", h, epsilon);
     h = h + ReferenceFfn(config, p, layer + "mlp.", x);
   }
-  h = ReferenceNorm(h, p.at("model.norm.weight"), epsilon);
+  h = ReferenceNorm(p, "model.norm", h, epsilon);
   const std::string head = config.tie_embeddings() ? "model.embed_tokens.weight" : "lm_head.weight";
   const at::Tensor logits = at::matmul(h, p.at(head).t());
   const at::Tensor chosen =

@@ -15,6 +15,7 @@ namespace braid {
 struct ReferenceRope {
   double theta = 10000;
   v1::RopeScaling scaling = {};
+  bool none = false;  // positions are learned
 };
 
 // Returns the frequency of pair j of a head, scaled as Hugging Face's modeling_rope_utils does.

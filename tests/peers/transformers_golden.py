@@ -3,13 +3,16 @@
 
 Each is a tiny model with random weights of an architecture that braid imports, saved by
 transformers: config.json, model.safetensors and logits.npy [1, 9, vocabulary] of the tokens
-(37 i + 5) mod 280. Needs torch and transformers (written with versions 2.15 and 5.23); the tests
-need the files only.
+(37 i + 5) mod 280. The GPT-2 also has gradients.safetensors, the gradients of the summed loss of
+these tokens but the first, and greedy.npy, the 12 tokens that follow them. Needs torch and transformers (written with versions 2.15 and 5.23); the tests
+need the files only. Arguments name the models to write; default: all.
 """
 import pathlib
 import shutil
+import sys
 
 import numpy
+import safetensors.torch
 import torch
 import transformers
 
@@ -45,6 +48,9 @@ MODELS = {
     "mixtral": transformers.MixtralConfig(**SHAPE, num_local_experts=3, num_experts_per_tok=2),
     "qwen2": transformers.Qwen2Config(**SHAPE, tie_word_embeddings=True),
     "qwen3": transformers.Qwen3Config(**SHAPE, head_dim=10),
+    "gpt2": transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_positions=40, n_embd=16, n_layer=2, n_head=4, n_inner=24,
+        bos_token_id=2, eos_token_id=2, initializer_range=0.3),
 }
 
 
@@ -63,9 +69,20 @@ def make(config, directory):
     with torch.no_grad():
         logits = saved.eval()(TOKENS).logits
     numpy.save(directory / "logits.npy", logits.numpy())
+    if config.model_type == "gpt2":
+        put_training_and_decoding(saved, directory)
+
+
+def put_training_and_decoding(model, directory):
+    (8 * model(TOKENS, labels=TOKENS).loss).backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    safetensors.torch.save_file(gradients, directory / "gradients.safetensors")
+    tokens = model.generate(TOKENS, max_new_tokens=12, do_sample=False, eos_token_id=None,
+                            suppress_tokens=list(range(280, VOCABULARY)))
+    numpy.save(directory / "greedy.npy", tokens[:, TOKENS.shape[1]:].to(torch.int32).numpy())
 
 
 if __name__ == "__main__":
     root = pathlib.Path(__file__).parent.parent / "inference/huggingface/golden"
-    for name, config in MODELS.items():
-        make(config, root / name)
+    for name in sys.argv[1:] or MODELS:
+        make(MODELS[name], root / name)

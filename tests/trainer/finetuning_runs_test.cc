@@ -72,6 +72,41 @@ class FinetuningRunsTest : public testing::Test {
     return {pass.loss, pass.num_tokens, {model.gradients().begin(), model.gradients().end()}};
   }
 
+  // Compares a step with the mean over all answer tokens, by a loop over examples, each of them
+  // alone.
+  void ExpectMeanOverAnswers(LanguageModel& model) {
+    double nats = 0, tokens = 0;
+    for (const TinyExample& example : examples_) {
+      const std::span<const int32_t> all(example.tokens);
+      const auto losses =
+          model.Evaluate(all.first(all.size() - 1), all.subspan(1), 1, MergeMode::kSegment, false)
+              ->token_loss;
+      for (const auto& [begin, end] : example.answers) {
+        for (int32_t t = begin; t < end; ++t) {
+          nats += losses[t - 1];
+          ++tokens;
+        }
+      }
+    }
+    const StepResult first = StepOn(packed_, 1, model);
+    EXPECT_EQ(first.num_tokens, tokens);
+    EXPECT_NEAR(first.loss, nats / tokens, 1e-5);
+    double largest = 0;
+    for (const float g : first.gradients) largest = std::max<double>(largest, std::abs(g));
+    EXPECT_GT(largest, 1e-3);
+    for (const auto& [dataset, micro] :
+         {std::pair(packed_, 5), {packed_, 12}, {alone_, 1}, {alone_, 7}, {alone_, 36}}) {
+      const StepResult other = StepOn(dataset, micro, model);
+      EXPECT_EQ(other.num_tokens, tokens);
+      EXPECT_NEAR(other.loss, first.loss, 1e-5);
+      double worst = 0;
+      for (size_t i = 0; i < first.gradients.size(); ++i) {
+        worst = std::max<double>(worst, std::abs(first.gradients[i] - other.gradients[i]));
+      }
+      EXPECT_LT(worst, 1e-5 * std::max(1.0, largest)) << dataset << " " << micro;
+    }
+  }
+
   RunDirectory Trained(const v1::RunSpec& spec) {
     const RunDirectory run(NewDirectory("run"));
     EXPECT_OK(run.WriteSpec(spec));
@@ -83,39 +118,14 @@ class FinetuningRunsTest : public testing::Test {
   const fs::path text_, packed_, alone_;
 };
 
-// The mean over all answer tokens, by a loop over examples, each of them alone.
 TEST_F(FinetuningRunsTest, LossIsTheMeanOverAnswersHoweverTheyAreBatched) {
   const auto model = LoadModel(NewestOf(base())).value();
-  double nats = 0, tokens = 0;
-  for (const TinyExample& example : examples_) {
-    const std::span<const int32_t> all(example.tokens);
-    const auto losses =
-        model->Evaluate(all.first(all.size() - 1), all.subspan(1), 1, MergeMode::kSegment, false)
-            ->token_loss;
-    for (const auto& [begin, end] : example.answers) {
-      for (int32_t t = begin; t < end; ++t) {
-        nats += losses[t - 1];
-        ++tokens;
-      }
-    }
-  }
-  const StepResult first = StepOn(packed_, 1, *model);
-  EXPECT_EQ(first.num_tokens, tokens);
-  EXPECT_NEAR(first.loss, nats / tokens, 1e-5);
-  double largest = 0;
-  for (const float g : first.gradients) largest = std::max<double>(largest, std::abs(g));
-  EXPECT_GT(largest, 1e-3);
-  for (const auto& [dataset, micro] :
-       {std::pair(packed_, 5), {packed_, 12}, {alone_, 1}, {alone_, 7}, {alone_, 36}}) {
-    const StepResult other = StepOn(dataset, micro, *model);
-    EXPECT_EQ(other.num_tokens, tokens);
-    EXPECT_NEAR(other.loss, first.loss, 1e-5);
-    double worst = 0;
-    for (size_t i = 0; i < first.gradients.size(); ++i) {
-      worst = std::max<double>(worst, std::abs(first.gradients[i] - other.gradients[i]));
-    }
-    EXPECT_LT(worst, 1e-5 * std::max(1.0, largest)) << dataset << " " << micro;
-  }
+  ExpectMeanOverAnswers(*model);
+  // Learned positions restart in every example.
+  v1::ModelConfig gpt2 = model->config();
+  gpt2.set_family(v1::GPT2);
+  gpt2.clear_rope_theta();
+  ExpectMeanOverAnswers(*LanguageModel::Create(ResolveModelConfig(gpt2).value(), 3).value());
 }
 
 TEST_F(FinetuningRunsTest, RanksShareAdaptersAndGiveTheSameCurve) {

@@ -161,6 +161,46 @@ TEST_F(StartingModelTest, ImportedArchitecturesBecomeExpertsWithTheSameLossAndTr
   }
 }
 
+// A GPT-2 of 256 learned positions trains on sequences of 32 with the first of them, whole and with
+// adapters.
+TEST_F(StartingModelTest, LearnedPositionsOfLongerSequencesAreUsed) {
+  const fs::path imported = ImportedModel("family: GPT2 ");
+  ASSERT_OK_AND_ASSIGN(const auto source, LoadModel(imported));
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, ResolveRunSpec(Asked(imported)));
+  EXPECT_EQ(spec.model().sequence_length(), 32);
+  ASSERT_OK_AND_ASSIGN(const auto model, StartingModel(spec));
+  for (const Parameter& p : model->parameters()) {
+    const auto from = std::ranges::find(source->parameters(), p.name, &Parameter::name);
+    EXPECT_TRUE(std::ranges::equal(p.value, from->value.first(p.value.size()))) << p.name;
+  }
+  v1::RunSpec whole = Asked(imported), adapters = Asked(imported);
+  for (v1::RunSpec* run : {&whole, &adapters}) {
+    run->set_num_steps(8);
+    run->mutable_optimizer()->set_learning_rate(1e-2);
+  }
+  for (const char* target : {"q", "v", "o", "up", "down"}) {
+    adapters.mutable_finetuning()->mutable_lora()->add_targets(target);
+  }
+  for (const v1::RunSpec& asked : {whole, adapters}) {
+    const RunDirectory run = Trained(asked);
+    EXPECT_LT(run.ReadMetrics(0)->back().loss(), FirstLoss(run) - 0.02);
+    ASSERT_OK_AND_ASSIGN(const auto trained, LoadModel(NewestOf(run)));
+    EXPECT_EQ(trained->config().sequence_length(), 32);
+  }
+  // Sequences of 16 continue the run with adapters, which refers to the imported model.
+  const fs::path shorter = NewDirectory("shorter");
+  WriteTinyDataset(shorter, {.sequence_length = 16});
+  v1::RunSpec next = Asked(Trained(adapters).root());
+  next.set_dataset_dir(shorter.string());
+  *next.mutable_finetuning() = adapters.finetuning();
+  ASSERT_OK_AND_ASSIGN(const auto continued, LoadModel(NewestOf(Trained(next))));
+  EXPECT_EQ(continued->config().sequence_length(), 16);
+  v1::ModelConfig longer;
+  longer.set_sequence_length(300);
+  EXPECT_FAILS(ShapeFrom(source->config(), longer), absl::StatusCode::kInvalidArgument,
+               "model.sequence_length: got 300, expected at most 256");
+}
+
 // A model whose texts begin with BOS, or with nothing, trains on data that is packed so.
 TEST_F(StartingModelTest, DataMustBeginTextsAsTheModelDoes) {
   const fs::path bos = ImportedModel("start_token: START_WITH_BOS ");

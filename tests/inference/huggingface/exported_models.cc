@@ -43,6 +43,13 @@ v1::ModelConfig ExportedConfig(int num_experts) {
   return ResolveModelConfig(config).value();
 }
 
+v1::ModelConfig ExportedGpt2() {
+  v1::ModelConfig config = ExportedConfig(1);
+  config.set_family(v1::GPT2);
+  config.clear_rope_theta();
+  return ResolveModelConfig(config).value();
+}
+
 std::vector<v1::ModelConfig> ExportedArchitectures() {
   v1::ModelConfig grouped = ExportedConfig(1);
   grouped.set_num_heads(4);

@@ -27,6 +27,9 @@ v1::ModelConfig ExportedConfig(int num_experts);
 // expert model with each kind of attention.
 std::vector<v1::ModelConfig> ExportedArchitectures();
 
+// Returns the configuration of a dense GPT-2 of the same size.
+v1::ModelConfig ExportedGpt2();
+
 // Returns a model whose parameters, including norms, are random and whose routers are sharp.
 std::unique_ptr<LanguageModel> RandomModel(const v1::ModelConfig& config, uint64_t seed = 1);
 

@@ -29,7 +29,9 @@ class ImportedArchitecturesTest : public ModelImportTest {};
 // Every architecture, element type and number of files: import and export give the same tensors,
 // byte for byte, and the same configuration.
 TEST_F(ImportedArchitecturesTest, ExportGivesTheImportedTensorsByteForByte) {
-  for (const v1::ModelConfig& config : ExportedArchitectures()) {
+  std::vector<v1::ModelConfig> configs = ExportedArchitectures();
+  configs.push_back(ExportedGpt2());
+  for (const v1::ModelConfig& config : configs) {
     SCOPED_TRACE(config.ShortDebugString());
     const auto model = RandomModel(config);
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
@@ -54,7 +56,8 @@ TEST_F(ImportedArchitecturesTest, ModelsOfTransformersGiveItsLogitsAndTheirOwnTe
   SetModelThreads(1);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
-  for (const char* name : {"llama2", "llama3", "linear", "mistral", "mixtral", "qwen2", "qwen3"}) {
+  for (const char* name :
+       {"llama2", "llama3", "linear", "mistral", "mixtral", "qwen2", "qwen3", "gpt2"}) {
     SCOPED_TRACE(name);
     const fs::path golden = fs::path(BRAID_GOLDEN_MODELS) / name;
     v1::ImportRequest request = Request();

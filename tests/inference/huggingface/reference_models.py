@@ -223,8 +223,45 @@ class Model:
         return cap * torch.tanh(logits / cap) if cap else logits
 
 
+class Gpt2:
+    """GPT2LMHeadModel: matrices have inputs as rows, positions are learned, the head is tied."""
+
+    def __init__(self, directory):
+        self.config = json.loads((directory / "config.json").read_text())
+        self.weights = read_weights(directory)
+        assert self.config["architectures"] == ["GPT2LMHeadModel"]
+        assert self.config["activation_function"] == "gelu_new"
+
+    def norm(self, name, x):
+        weights = (self.weights[f"transformer.{name}.{kind}"] for kind in ("weight", "bias"))
+        return layer_norm(x, x.shape[-1:], *weights, eps=self.config["layer_norm_epsilon"])
+
+    def product(self, name, x):
+        return x @ self.weights[f"transformer.{name}.weight"] + self.weights[f"transformer.{name}.bias"]
+
+    def attention(self, layer, x):
+        q, k, v = (part.unflatten(1, (self.config["n_head"], -1)).transpose(0, 1)
+                   for part in self.product(f"{layer}.attn.c_attn", x).chunk(3, 1))
+        scores = q @ k.transpose(1, 2) / q.shape[2] ** 0.5
+        future = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+        mixed = softmax(scores.masked_fill(future, -torch.inf), -1) @ v
+        return self.product(f"{layer}.attn.c_proj", mixed.transpose(0, 1).flatten(1))
+
+    def logits(self, tokens):
+        table = self.weights["transformer.wte.weight"]
+        h = table[tokens] + self.weights["transformer.wpe.weight"][: len(tokens)]
+        for number in range(self.config["n_layer"]):
+            layer = f"h.{number}"
+            h = h + self.attention(layer, self.norm(f"{layer}.ln_1", h))
+            z = self.product(f"{layer}.mlp.c_fc", self.norm(f"{layer}.ln_2", h))
+            hidden = z / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (z + 0.044715 * z**3)))
+            h = h + self.product(f"{layer}.mlp.c_proj", hidden)
+        return self.norm("ln_f", h) @ table.t()
+
+
 def compare(case):
-    model = Model(case / "export")
+    config = json.loads((case / "export" / "config.json").read_text())
+    model = (Gpt2 if config["model_type"] == "gpt2" else Model)(case / "export")
     tokens = torch.from_numpy(numpy.load(case / "tokens.npy").astype(numpy.int64))
     ours = numpy.load(case / "logits.npy")
     with torch.no_grad():

@@ -148,6 +148,8 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
   AddCase("moe_uniform_plain_tied", *RandomModel(moe, 7));
   AddBakedCase("baked_plain_tied", *RandomModel(moe, 8), "the dog ran");
 
+  AddCase("gpt2", *RandomModel(ExportedGpt2(), 12));
+  AddGreedy("gpt2", *RandomModel(ExportedGpt2(), 12));
   for (const v1::ModelConfig& config : ExportedArchitectures()) {
     const auto model = RandomModel(config, 20 + number);
     AddCase("architecture" + std::to_string(number), *model);

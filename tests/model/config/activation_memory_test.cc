@@ -81,6 +81,22 @@ TEST(ActivationMemoryTest, OfGroupedQueriesIsWithinTenPercentToo) {
   }
 }
 
+TEST(ActivationMemoryTest, OfGpt2IsWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const int vocabulary : {300, 6000}) {
+    for (const int64_t batch_size : {1, 3}) {
+      v1::ModelConfig config = ActivationConfig(1, vocabulary);
+      config.set_family(v1::GPT2);
+      config.clear_rope_theta();
+      config = ResolveModelConfig(config).value();
+      const ActivationMemory memory = ActivationsOf(config, batch_size);
+      const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+      EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, batch_size)), 1, 0.1)
+          << "V " << vocabulary << ", B " << batch_size;
+    }
+  }
+}
+
 // With adapters in the FFN alone it is an upper bound.
 TEST(ActivationMemoryTest, OfAdaptersIsWithinTenPercentToo) {
   if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";

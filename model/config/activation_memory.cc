@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "model/config/document_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
@@ -27,6 +28,8 @@ struct LayerShape {
   bool trains_head;
   // TOKEN_CHOICE: experts, those that a token uses, and the units of one; 0 otherwise.
   int64_t experts, active, units;
+  // Whether segments begin with documents.
+  bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
 };
@@ -48,7 +51,8 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .trains_head = true,
           .experts = chosen ? config.routing().num_experts() : 0,
           .active = chosen ? token.active_experts() : 0,
-          .units = chosen ? token.expert_d_ff() : 0};
+          .units = chosen ? token.expert_d_ff() : 0,
+          .by_document = CutsAtDocuments(config.routing())};
 }
 
 // Saved per token for the norms of query and key heads: inputs and one number per head.
@@ -67,8 +71,10 @@ int64_t LayerFloats(const LayerShape& s) {
 
 // Saved for the router: the means of the segments, and what its softmax and norm save of them. With
 // TOKEN_CHOICE: the pairs' gate and up projections instead of a dense FFN's, the chosen experts (32
-// and 64 bits each) with their weights, and the softmax over all of them.
+// and 64 bits each) with their weights, and the softmax over all of them. With segments that begin
+// with documents an upper bound: every token a segment, and as much padding as tokens.
 int64_t RouterFloats(const LayerShape& s) {
+  if (s.by_document) return s.tokens * (4 * s.width + 2 * s.hidden);
   if (s.active == 0) return s.tokens / s.segment * 2 * s.width;
   return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts);
 }

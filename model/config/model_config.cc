@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/config_checks.h"
+#include "model/config/document_config.h"
 #include "model/config/dropout_config.h"
 #include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int kMaxLayers = 4096;
 constexpr int kMaxExperts = 4096;
+constexpr int kBaseWidth = 64;  // the default of ModelConfig.base_width
 
 int DefaultFfnWidth(int64_t d_model) {
   return static_cast<int>((8 * d_model / 3 + 255) / 256 * 256);
@@ -63,6 +65,8 @@ void DropAttentionDefaults(v1::ModelConfig* config) {
   }
   if (config->start_token() == v1::START_WITH_EOS) config->clear_start_token();
   if (config->attention_mask() == v1::OPEN) config->clear_attention_mask();
+  v1::RoutingConfig* const routing = config->mutable_routing();
+  if (!CutsAtDocuments(*routing)) routing->clear_segment_boundaries();
 }
 
 void FillDefaults(v1::ModelConfig* config) {
@@ -70,6 +74,9 @@ void FillDefaults(v1::ModelConfig* config) {
   if (!config->has_d_ff()) config->set_d_ff(DefaultFfnWidth(config->d_model()));
   if (!config->has_vocab_size()) config->set_vocab_size(32000);
   if (!config->has_sequence_length()) config->set_sequence_length(4096);
+  if (config->initialization() == v1::WIDTH_SCALED && !config->has_base_width()) {
+    config->set_base_width(kBaseWidth);
+  }
   if (config->has_rope_scaling()) FillRopeDefaults(config->mutable_rope_scaling());
   FillRoutingDefaults(*config, config->mutable_routing());
   FillDropoutDefaults(config);
@@ -125,19 +132,19 @@ absl::Status CheckRopeScaling(const v1::RopeScaling& scaling) {
                  ", expected more than low_frequency_factor ", low);
 }
 
-absl::Status CheckAttentionMask(const v1::ModelConfig& config) {
-  RETURN_IF_ERROR(CheckRange("attention_mask", config.attention_mask(), 0, v1::AttentionMask_MAX));
-  if (config.attention_mask() != v1::DOCUMENT) {
-    if (!config.has_document_end()) return absl::OkStatus();
-    return Invalid("document_end", "got ", config.document_end(),
-                   " with an open mask; set attention_mask to DOCUMENT or leave it unset");
+absl::Status CheckInitialization(const v1::ModelConfig& config) {
+  RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
+  if (config.initialization() != v1::WIDTH_SCALED) {
+    if (!config.has_base_width()) return absl::OkStatus();
+    return Invalid("base_width", "got ", config.base_width(), " with initialization ",
+                   v1::Initialization_Name(config.initialization()),
+                   ", expected WIDTH_SCALED; leave it unset");
   }
-  if (config.has_document_end()) {
-    return CheckRange("document_end", config.document_end(), 0, config.vocab_size() - 1);
-  }
-  return Invalid("document_end",
-                 "the mask DOCUMENT needs the id of the token that ends a document; training "
-                 "takes it from the data");
+  RETURN_IF_ERROR(CheckRange("base_width", config.base_width(), 1, kMaxExtent));
+  if (!config.tie_embeddings()) return absl::OkStatus();
+  return Invalid("tie_embeddings",
+                 "got true with initialization WIDTH_SCALED, expected false, since the embedding "
+                 "and the head need different learning rates");
 }
 
 absl::Status CheckShape(const v1::ModelConfig& config) {
@@ -148,10 +155,9 @@ absl::Status CheckShape(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("sequence_length", config.sequence_length(), 1, kMaxExtent));
   RETURN_IF_ERROR(CheckPositive("rope_theta", config.rope_theta()));
   RETURN_IF_ERROR(CheckPositive("norm_epsilon", config.norm_epsilon()));
-  RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
+  RETURN_IF_ERROR(CheckInitialization(config));
   RETURN_IF_ERROR(CheckRopeScaling(config.rope_scaling()));
   RETURN_IF_ERROR(CheckRange("start_token", config.start_token(), 0, v1::StartToken_MAX));
-  RETURN_IF_ERROR(CheckAttentionMask(config));
   return CheckHeads(config);
 }
 
@@ -317,7 +323,8 @@ bool IsMoeLayer(const v1::ModelConfig& resolved, int layer) {
 }
 
 int64_t TokensPerDecision(const v1::ModelConfig& resolved) {
-  return RoutesTokens(resolved.routing()) ? 1 : resolved.routing().segment_length();
+  const v1::RoutingConfig& routing = resolved.routing();
+  return RoutesTokens(routing) || CutsAtDocuments(routing) ? 1 : routing.segment_length();
 }
 
 int64_t ExpertCapacity(int64_t decisions, int64_t num_experts) {
@@ -338,6 +345,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckRouter(resolved.routing()));
   RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
+  RETURN_IF_ERROR(CheckDocuments(resolved));
   RETURN_IF_ERROR(CheckTokenRouting(resolved));
   RETURN_IF_ERROR(CheckDropout(resolved));
   RETURN_IF_ERROR(CheckLayerMixing(resolved));
@@ -355,6 +363,9 @@ v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved) {
   dense.mutable_routing()->set_router(v1::DENSE);
   dense.mutable_routing()->clear_moe_layers();
   dense.mutable_routing()->clear_token();
+  dense.mutable_routing()->clear_segment_boundaries();
+  dense.mutable_routing()->clear_reset_at_documents();
+  if (!UsesDocumentEnd(dense)) dense.clear_document_end();
   // A dense model has no experts to drop, and no random gate.
   if (dense.dropout().kind() == v1::DropoutConfig::EXPERTS) dense.clear_dropout();
   if (!dense.has_dropout()) dense.clear_consistency_loss();

@@ -1,12 +1,18 @@
 #include "evaluation/heldout_routing.h"
 
 #include <cstddef>
+#include <iterator>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "evaluation/router_input.h"
 #include "evaluation/routing_divergence.h"
+#include "model/config/document_config.h"
 #include "model/config/model_config.h"
+#include "model/config/segment_starts.h"
 
 namespace braid {
 namespace {
@@ -19,6 +25,20 @@ v1::DomainRouting ToProto(const std::string& domain, const RoutingTotals& totals
   *result.mutable_weights() = summary.mean_weights();
   result.set_entropy(summary.entropy());
   return result;
+}
+
+// Returns the numbers of the decisions of sequence b, each once.
+std::vector<int64_t> DecisionsOf(const v1::ModelConfig& config, const Batch& batch, int64_t b) {
+  const int64_t length = std::ssize(batch.inputs) / batch.batch_size;
+  if (CutsAtDocuments(config.routing())) {
+    SegmentStarts segments(config);
+    segments.Append(std::span(batch.inputs).subspan(b * length, batch.lengths[b]));
+    return {segments.starts().begin(), segments.starts().end()};
+  }
+  const int64_t tokens = TokensPerDecision(config);
+  std::vector<int64_t> decisions((batch.lengths[b] + tokens - 1) / tokens);
+  std::iota(decisions.begin(), decisions.end(), int64_t{0});
+  return decisions;
 }
 
 }  // namespace
@@ -37,7 +57,7 @@ void HeldoutRouting::Add(int domain, int64_t first_window, const Batch& batch,
   const size_t experts = static_cast<size_t>(config_.routing().num_experts());
   const size_t per_sequence = weights.size() / static_cast<size_t>(batch.batch_size);
   for (int64_t b = 0; b < batch.batch_size; ++b) {
-    for (int64_t n = 0; n * tokens < batch.lengths[b]; ++n) {
+    for (const int64_t n : DecisionsOf(config_, batch, b)) {
       const std::optional<RouterInput> input = RouterInputOf(config_, n);
       if (!input) continue;
       top_activating_.Offer(domain, first_window + b, input->segment,

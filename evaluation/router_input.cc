@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/config/document_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -19,6 +20,10 @@ std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_
                        std::max<int64_t>(0, decision + 1 - kShownTokens), decision + 1};
   }
   if (decision == 0 && routing.first_segment() == v1::UNIFORM) return std::nullopt;
+  if (CutsAtDocuments(routing) && decision > 0) {
+    return RouterInput{static_cast<int32_t>(decision),
+                       std::max<int64_t>(0, decision - routing.segment_length()), decision};
+  }
   const int64_t segment = routing.router() == v1::PREFIX ? 0 : std::max<int64_t>(decision - 1, 0);
   const int64_t begin = segment * routing.segment_length();
   return RouterInput{static_cast<int32_t>(segment), begin, begin + routing.segment_length()};

@@ -12,7 +12,7 @@ namespace braid {
 
 // Positions [begin, end) of a sequence, clipped to its length.
 struct RouterInput {
-  int32_t segment = 0;  // index of the segment; a token where tokens are routed
+  int32_t segment = 0;  // index, or first position, of what routes
   int64_t begin = 0;
   int64_t end = 0;
 };
@@ -20,7 +20,9 @@ struct RouterInput {
 // Returns the input of decision n of a sequence under `resolved`, a model with experts.
 // CAUSAL_SEGMENT and EXPERT_CHOICE_SEGMENT use segment n - 1, and their own segment for the first
 // decision; PREFIX always uses segment 0; EXPERT_CHOICE_TOKEN uses token n (shown with the 31
-// tokens before it). nullopt for a decision without input: the first one under UNIFORM.
+// tokens before it). With segments that begin with documents, decision n is that of the segment
+// that begins at position n, and up to segment_length tokens before it are shown. nullopt for a
+// decision without input: the first one under UNIFORM.
 std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_t decision);
 
 }  // namespace braid

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "evaluation/router_input.h"
+#include "model/config/document_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -25,7 +26,8 @@ std::vector<int32_t> TokensOf(const Batch& batch, int64_t b) {
 
 // Returns the input of a decision that used `segment`.
 RouterInput LookAt(const v1::ModelConfig& config, int32_t segment) {
-  const int64_t decision = RoutesTokens(config.routing()) ? segment : segment + 1;
+  const bool by_position = RoutesTokens(config.routing()) || CutsAtDocuments(config.routing());
+  const int64_t decision = by_position ? segment : segment + 1;
   return *RouterInputOf(config, decision);
 }
 

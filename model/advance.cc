@@ -54,22 +54,6 @@ at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, const 
       .reshape({rows.count, -1});
 }
 
-// Returns h + FFN(x) of the rows of one sequence, segment by segment.
-at::Tensor AddSegments(const Rows& rows, const at::Tensor& h, const at::Tensor& x,
-                       IncrementalFfn& ffn) {
-  std::vector<at::Tensor> parts;
-  for (int64_t begin = 0; begin < rows.count;) {
-    const int64_t segment = rows.sequence->segment;
-    const int64_t room = segment > 0 ? segment - (rows.position + begin) % segment : rows.count;
-    const int64_t count = std::min(room, rows.count - begin);
-    if (count == rows.count) return ffn.AddFfn(h, x, rows.ids);
-    parts.push_back(ffn.AddFfn(h.narrow(0, begin, count), x.narrow(0, begin, count),
-                               rows.ids.narrow(0, begin, count)));
-    begin += count;
-  }
-  return at::cat(parts);
-}
-
 // Returns f(i, row) for all i and the first row of each, one after the other.
 template <class Function>
 at::Tensor ForEach(std::span<const Rows> all, Function f) {
@@ -107,8 +91,8 @@ at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
     return states[0]->ffn->AddFfn(middle, x, ids);
   }
   return ForEach(all, [&](size_t i, int64_t row) {
-    return AddSegments(all[i], middle.narrow(0, row, all[i].count), x.narrow(0, row, all[i].count),
-                       *states[i]->ffn);
+    return states[i]->ffn->AddFfn(middle.narrow(0, row, all[i].count),
+                                  x.narrow(0, row, all[i].count), all[i].ids);
   });
 }
 

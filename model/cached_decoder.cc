@@ -109,7 +109,6 @@ absl::StatusOr<std::unique_ptr<Decoder>> CachedDecoder::Fork() const {
 SequenceState CachedDecoder::CopyOfSequence() const {
   SequenceState copy;
   copy.tokens = sequence_.tokens;
-  copy.segment = sequence_.segment;
   copy.mode = sequence_.mode;
   copy.active_experts = sequence_.active_experts;
   copy.last_hidden = sequence_.last_hidden;
@@ -220,7 +219,6 @@ void CachedDecoder::Reset() {
     sequence_.layers.push_back(NewLayerState(model_, i, mode_));
   }
   if (MixesNothing(config)) return;
-  sequence_.segment = SegmentLength();
   const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
   for (const int layer : MixingLayers(config)) {
     sequence_.mixing[layer].inputs =
@@ -228,21 +226,8 @@ void CachedDecoder::Reset() {
   }
 }
 
-int64_t CachedDecoder::SegmentLength() const {
-  return mode_ == MergeMode::kPrompt ? config_->sequence_length()
-                                     : config_->routing().segment_length();
-}
-
 std::vector<float> CachedDecoder::Append(std::span<const int32_t> tokens) {
-  const auto segment = static_cast<size_t>(SegmentLength());
-  while (!tokens.empty()) {
-    // Layers that mix choose by all tokens of a prompt, so the segments are divided further down.
-    const size_t count = sequence_.segment > 0
-                             ? tokens.size()
-                             : std::min(tokens.size(), segment - sequence_.tokens.size() % segment);
-    Advance(model_, tokens.first(count), &sequence_);
-    tokens = tokens.subspan(count);
-  }
+  Advance(model_, tokens, &sequence_);
   return LogitRows(model_, sequence_.last_hidden)[0];
 }
 

@@ -49,8 +49,6 @@ class CachedDecoder final : public Decoder {
   // after the last one. On an error the sequence is reset.
   absl::StatusOr<std::vector<float>> Continue(int64_t kept, std::span<const int32_t> tokens);
   void Reset();
-  // Returns the length of the segments at which calls of an FFN are divided.
-  int64_t SegmentLength() const;
   void Rewind(int64_t position);
   // Appends any number of tokens and returns the logits [V] after the last one.
   std::vector<float> Append(std::span<const int32_t> tokens);

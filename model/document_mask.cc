@@ -7,17 +7,21 @@
 
 namespace braid {
 
-at::Tensor FirstVisible(const v1::ModelConfig& config, const at::Tensor& tokens) {
-  if (config.attention_mask() != v1::DOCUMENT) return {};
+at::Tensor DocumentStarts(const at::Tensor& tokens, int32_t document_end) {
   const int64_t length = tokens.size(1);
   // starts[t] = t where the token before ends a document, else 0.
   at::Tensor starts = at::zeros_like(tokens);
   if (length > 1) {
-    const at::Tensor ended = tokens.narrow(1, 0, length - 1).eq(config.document_end());
+    const at::Tensor ended = tokens.narrow(1, 0, length - 1).eq(document_end);
     starts.narrow(1, 1, length - 1)
         .copy_(ended.mul(at::arange(1, length, tokens.options()).unsqueeze(0)));
   }
   return std::get<0>(starts.cummax(1)).to(at::kInt).contiguous();
+}
+
+at::Tensor FirstVisible(const v1::ModelConfig& config, const at::Tensor& tokens) {
+  if (config.attention_mask() != v1::DOCUMENT) return {};
+  return DocumentStarts(tokens, config.document_end());
 }
 
 VisibleTokens VisibleFrom(const v1::ModelConfig& config, std::span<const int32_t> past,

@@ -13,6 +13,9 @@
 
 namespace braid {
 
+// Returns the first position of each token's document, [B, L] int32, for tokens [B, L] int64.
+at::Tensor DocumentStarts(const at::Tensor& tokens, int32_t document_end);
+
 // Returns the first position that each token sees, [B, L] int32, for tokens [B, L] int64. Undefined
 // for the mask OPEN.
 at::Tensor FirstVisible(const v1::ModelConfig& config, const at::Tensor& tokens);

@@ -106,7 +106,7 @@ class LanguageModel::Impl {
         gradient = gradients().subspan(spec.gradient_offset, spec.size);
       }
       parameters_.push_back({spec.name, spec.shape, value, gradient, spec.shape.size() > 1,
-                             spec.trained, spec.rate_factor});
+                             spec.trained, spec.rate_factor, spec.decay_factor});
       FillInitialValues(spec, seed, value);
     }
     weights_ = BindWeights(config_, finetuning_, values_, gradients_);

@@ -45,6 +45,8 @@ struct Parameter {
   bool trained = true;
   // Factor of the learning rate; 0 for a parameter that keeps its value although it is trained.
   double rate_factor = 1;
+  // The same in weight decay, which WIDTH_SCALED does not scale.
+  double decay_factor = 1;
 };
 
 // Routing weights of one layer with experts, [B, R, E]; each row [E] sums to 1. A row covers

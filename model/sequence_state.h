@@ -43,8 +43,6 @@ struct MixingState {
 struct SequenceState {
   std::vector<LayerState> layers;
   std::map<int, MixingState> mixing;  // by mixing layer
-  // With segment routing: the segments' length, at whose multiples calls of an FFN are divided.
-  int64_t segment = 0;
   MergeMode mode = MergeMode::kSegment;
   std::vector<int32_t> tokens;
   int active_experts = 0;  // TOKEN_CHOICE: experts of each token

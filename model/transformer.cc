@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/splitmix.h"
+#include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
@@ -21,6 +23,7 @@
 #include "model/kernels/gelu_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/layer_mixing.h"
+#include "model/routing/document_segments.h"
 #include "model/routing/router.h"
 
 namespace braid {
@@ -205,6 +208,9 @@ RoutingContext Subset(const RoutingContext& context, const std::vector<int64_t>&
   }
   subset.instances = *instances;
   subset.tokens = context.tokens.index_select(0, index);
+  if (context.document_starts.defined()) {
+    subset.document_starts = context.document_starts.index_select(0, index);
+  }
   if (context.counted.defined()) subset.counted = context.counted.index_select(0, index);
   return subset;
 }
@@ -362,6 +368,15 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
                             RoutingContext context, const at::Tensor& first_visible) {
   const at::Tensor visible = first_visible.defined() ? first_visible : FirstVisible(config, tokens);
   context.tokens = tokens;
+  std::optional<DocumentSegments> segments;
+  if (RoutesByDocument(config.routing())) {
+    context.document_starts =
+        first_visible.defined() ? first_visible : DocumentStarts(tokens, config.document_end());
+  }
+  if (CutsAtDocuments(config.routing())) {
+    segments = CutAtDocuments(context.document_starts, config.routing());
+    context.segments = &*segments;
+  }
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
   const FullPass pass(config, weights, tables, mode);
   const LayerMixer mixer(config, weights.mixing);

@@ -61,6 +61,10 @@ absl::Status FillMuon(const v1::RunSpec& spec, v1::OptimizerConfig* optimizer) {
         !optimizer->has_muon_momentum(), "muon_momentum", momentum,
         "nothing with algorithm ADAMW; set optimizer.algorithm to MUON or leave it unset");
   }
+  if (spec.model().initialization() == v1::WIDTH_SCALED) {
+    return BadSetting("algorithm", "MUON with model.initialization WIDTH_SCALED",
+                      "ADAMW, for whose updates the learning rates are scaled");
+  }
   if (!optimizer->has_muon_momentum()) optimizer->set_muon_momentum(kMuonMomentum);
   RETURN_IF_ERROR(CheckSetting(optimizer->muon_momentum() >= 0 && optimizer->muon_momentum() < 1,
                                "muon_momentum", optimizer->muon_momentum(),

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "formats/chat_template.h"
 #include "formats/packed_dataset.h"
+#include "model/config/document_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
@@ -62,7 +63,7 @@ bool HasWholeShape(const v1::ModelConfig& m) {
 
 // Documents end in the data with its EOS token.
 absl::Status FillDocumentEnd(const DatasetInfo& data, v1::ModelConfig* model) {
-  if (model->attention_mask() != v1::DOCUMENT) return absl::OkStatus();
+  if (!UsesDocumentEnd(*model)) return absl::OkStatus();
   if (!model->has_document_end()) model->set_document_end(data.eos_id);
   if (model->document_end() == data.eos_id) return absl::OkStatus();
   return BadField("model.document_end", absl::StrCat(model->document_end()),

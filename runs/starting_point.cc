@@ -26,6 +26,7 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   shape.clear_preset();
   shape.clear_sequence_length();
   shape.clear_initialization();
+  shape.clear_base_width();
   shape.clear_attention_mask();
   shape.clear_document_end();
   shape.clear_start_token();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -18,8 +19,13 @@ struct Constants {
   float factor, beta1, beta2, rest1, rest2, rate, root2, epsilon, keep;
 };
 
-Constants ConstantsOf(const AdamwSettings& settings, double learning_rate, int64_t step,
-                      double gradient_factor) {
+// The factors of the learning rate of a parameter's updates and of its weight decay.
+using RateFactors = std::pair<double, double>;
+
+RateFactors FactorsOf(const AdamwParameter& p) { return {p.rate_factor, p.decay_factor}; }
+
+Constants ConstantsOf(const AdamwSettings& settings, double learning_rate, RateFactors factors,
+                      int64_t step, double gradient_factor) {
   const double t = static_cast<double>(step);
   const double correction1 = 1.0 - std::pow(settings.beta1, t);
   const double correction2 = 1.0 - std::pow(settings.beta2, t);
@@ -28,10 +34,10 @@ Constants ConstantsOf(const AdamwSettings& settings, double learning_rate, int64
           .beta2 = static_cast<float>(settings.beta2),
           .rest1 = static_cast<float>(1.0 - settings.beta1),
           .rest2 = static_cast<float>(1.0 - settings.beta2),
-          .rate = static_cast<float>(learning_rate / correction1),
+          .rate = static_cast<float>(learning_rate * factors.first / correction1),
           .root2 = static_cast<float>(1.0 / std::sqrt(correction2)),
           .epsilon = static_cast<float>(settings.epsilon),
-          .keep = static_cast<float>(1.0 - learning_rate * settings.weight_decay)};
+          .keep = static_cast<float>(1.0 - learning_rate * factors.second * settings.weight_decay)};
 }
 
 // One pass over memory per element: the update is bound by memory bandwidth, so the gradient scale
@@ -61,7 +67,8 @@ void CutIntoBlocks(const AdamwParameter& p, std::vector<AdamwParameter>* blocks)
   for (size_t begin = 0; begin < n; begin += kAdamwBlock) {
     const size_t size = std::min(kAdamwBlock, n - begin);
     blocks->push_back({p.value.subspan(begin, size), p.gradient.subspan(begin, size),
-                       p.m.subspan(begin, size), p.v.subspan(begin, size), p.decay, p.rate_factor});
+                       p.m.subspan(begin, size), p.v.subspan(begin, size), p.decay, p.rate_factor,
+                       p.decay_factor});
   }
 }
 
@@ -70,17 +77,17 @@ void CutIntoBlocks(const AdamwParameter& p, std::vector<AdamwParameter>* blocks)
 void AdamwStep(const AdamwSettings& settings, double learning_rate, int64_t step,
                double gradient_factor, std::span<const AdamwParameter> parameters) {
   BRAID_CHECK(step >= 1) << step;
-  std::map<double, Constants> constants;  // by rate factor
+  std::map<RateFactors, Constants> constants;
   for (const AdamwParameter& p : parameters) {
     constants.try_emplace(
-        p.rate_factor, ConstantsOf(settings, learning_rate * p.rate_factor, step, gradient_factor));
+        FactorsOf(p), ConstantsOf(settings, learning_rate, FactorsOf(p), step, gradient_factor));
   }
   std::vector<AdamwParameter> blocks;
   for (const AdamwParameter& parameter : parameters) CutIntoBlocks(parameter, &blocks);
   const int64_t num_blocks = static_cast<int64_t>(blocks.size());
 #pragma omp parallel for schedule(static) if (num_blocks > 1)
   for (int64_t b = 0; b < num_blocks; ++b) {
-    UpdateBlock(constants.at(blocks[b].rate_factor), blocks[b]);
+    UpdateBlock(constants.at(FactorsOf(blocks[b])), blocks[b]);
   }
 }
 

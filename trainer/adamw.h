@@ -18,15 +18,16 @@ struct AdamwSettings {
 struct AdamwParameter {
   std::span<float> value;
   std::span<const float> gradient;
-  std::span<float> m;  // first moment
-  std::span<float> v;  // second moment
-  bool decay = false;  // subject to weight decay
-  double rate_factor = 1;
+  std::span<float> m;       // first moment
+  std::span<float> v;       // second moment
+  bool decay = false;       // subject to weight decay
+  double rate_factor = 1;   // scales the learning rate of updates
+  double decay_factor = 1;  // scales that of weight decay
 };
 
 // Performs update `step` (from 1) of all parameters with g = gradient_factor * gradient, in one
 // pass over memory, where rate = learning_rate * rate_factor:
-//   value *= 1 - rate * weight_decay   (when decay)
+//   value *= 1 - learning_rate * decay_factor * weight_decay   (when decay)
 //   m = beta1 m + (1-beta1) g,  v = beta2 v + (1-beta2) g^2
 //   value -= rate * m/(1-beta1^step) / (sqrt(v/(1-beta2^step)) + epsilon)
 // Each element depends only on itself: the result depends neither on the number of threads nor on

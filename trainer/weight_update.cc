@@ -40,7 +40,8 @@ std::vector<AdamwParameter> OwnParameters(TrainingState& state,
                      .m = std::span(state.m).subspan(moment, size),
                      .v = std::span(state.v).subspan(moment, size),
                      .decay = p.decay,
-                     .rate_factor = p.rate_factor});
+                     .rate_factor = p.rate_factor,
+                     .decay_factor = p.decay_factor});
     }
   }
   return own;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
@@ -30,6 +31,8 @@ struct LayerShape {
   int64_t experts, active, units;
   // GPT2, whose FFNs are tensor operations.
   bool gpt2;
+  // Whether segments begin with documents.
+  bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
 };
@@ -52,7 +55,8 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .experts = chosen ? config.routing().num_experts() : 0,
           .active = chosen ? token.active_experts() : 0,
           .units = chosen ? token.expert_d_ff() : 0,
-          .gpt2 = IsGpt2(config)};
+          .gpt2 = IsGpt2(config),
+          .by_document = CutsAtDocuments(config.routing())};
 }
 
 // Saved per token for the norms of query and key heads: inputs and one number per head.
@@ -72,8 +76,10 @@ int64_t LayerFloats(const LayerShape& s) {
 // Saved for the router: the means of the segments, and what its softmax and norm save of them. With
 // TOKEN_CHOICE: the pairs' gate and up projections instead of a dense FFN's, the chosen experts (32
 // and 64 bits each) with their weights, and the softmax over all of them. The experts of a GPT2
-// also save the pairs' inputs and outputs.
+// also save the pairs' inputs and outputs. With segments that begin with documents an upper bound:
+// every token a segment, and as much padding as tokens.
 int64_t RouterFloats(const LayerShape& s) {
+  if (s.by_document) return s.tokens * (4 * s.width + 2 * s.hidden);
   if (s.active == 0) return s.tokens / s.segment * 2 * s.width;
   const int64_t pairs = s.gpt2 ? 2 * s.active * s.width : 0;
   return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts + pairs);

@@ -309,7 +309,10 @@ std::vector<ParameterSpec> FinetunedLayout(const v1::ModelConfig& resolved,
                                            const v1::Finetuning& finetuning) {
   std::vector<ParameterSpec> layout = ParameterLayout(resolved);
   if (IsPartial(finetuning)) AddAdapters(resolved, finetuning, &layout);
-  for (ParameterSpec& spec : layout) spec.rate_factor = RateFactor(finetuning, spec.name);
+  for (ParameterSpec& spec : layout) {
+    spec.decay_factor = RateFactor(finetuning, spec.name);
+    spec.rate_factor *= spec.decay_factor;
+  }
   return layout;
 }
 

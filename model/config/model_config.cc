@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/config_checks.h"
+#include "model/config/document_config.h"
 #include "model/config/dropout_config.h"
 #include "model/config/family_config.h"
 #include "model/config/head_config.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr int kMaxLayers = 4096;
 constexpr int kMaxExperts = 4096;
+constexpr int kBaseWidth = 64;  // the default of ModelConfig.base_width
 
 int DefaultFfnWidth(int64_t d_model) {
   return static_cast<int>((8 * d_model / 3 + 255) / 256 * 256);
@@ -64,6 +66,8 @@ void DropAttentionDefaults(v1::ModelConfig* config) {
   }
   if (config->start_token() == v1::START_WITH_EOS) config->clear_start_token();
   if (config->attention_mask() == v1::OPEN) config->clear_attention_mask();
+  v1::RoutingConfig* const routing = config->mutable_routing();
+  if (!CutsAtDocuments(*routing)) routing->clear_segment_boundaries();
 }
 
 void FillDefaults(v1::ModelConfig* config) {
@@ -72,6 +76,9 @@ void FillDefaults(v1::ModelConfig* config) {
   if (!config->has_d_ff()) config->set_d_ff(DefaultFfnWidth(config->d_model()));
   if (!config->has_vocab_size()) config->set_vocab_size(32000);
   if (!config->has_sequence_length()) config->set_sequence_length(4096);
+  if (config->initialization() == v1::WIDTH_SCALED && !config->has_base_width()) {
+    config->set_base_width(kBaseWidth);
+  }
   if (config->has_rope_scaling()) FillRopeDefaults(config->mutable_rope_scaling());
   FillRoutingDefaults(*config, config->mutable_routing());
   FillDropoutDefaults(config);
@@ -127,19 +134,19 @@ absl::Status CheckRopeScaling(const v1::RopeScaling& scaling) {
                  ", expected more than low_frequency_factor ", low);
 }
 
-absl::Status CheckAttentionMask(const v1::ModelConfig& config) {
-  RETURN_IF_ERROR(CheckRange("attention_mask", config.attention_mask(), 0, v1::AttentionMask_MAX));
-  if (config.attention_mask() != v1::DOCUMENT) {
-    if (!config.has_document_end()) return absl::OkStatus();
-    return Invalid("document_end", "got ", config.document_end(),
-                   " with an open mask; set attention_mask to DOCUMENT or leave it unset");
+absl::Status CheckInitialization(const v1::ModelConfig& config) {
+  RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
+  if (config.initialization() != v1::WIDTH_SCALED) {
+    if (!config.has_base_width()) return absl::OkStatus();
+    return Invalid("base_width", "got ", config.base_width(), " with initialization ",
+                   v1::Initialization_Name(config.initialization()),
+                   ", expected WIDTH_SCALED; leave it unset");
   }
-  if (config.has_document_end()) {
-    return CheckRange("document_end", config.document_end(), 0, config.vocab_size() - 1);
-  }
-  return Invalid("document_end",
-                 "the mask DOCUMENT needs the id of the token that ends a document; training "
-                 "takes it from the data");
+  RETURN_IF_ERROR(CheckRange("base_width", config.base_width(), 1, kMaxExtent));
+  if (!config.tie_embeddings()) return absl::OkStatus();
+  return Invalid("tie_embeddings",
+                 "got true with initialization WIDTH_SCALED, expected false, since the embedding "
+                 "and the head need different learning rates");
 }
 
 absl::Status CheckShape(const v1::ModelConfig& config) {
@@ -149,10 +156,9 @@ absl::Status CheckShape(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("vocab_size", config.vocab_size(), 2, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("sequence_length", config.sequence_length(), 1, kMaxExtent));
   RETURN_IF_ERROR(CheckPositive("norm_epsilon", config.norm_epsilon()));
-  RETURN_IF_ERROR(CheckRange("initialization", config.initialization(), 1, v1::Initialization_MAX));
+  RETURN_IF_ERROR(CheckInitialization(config));
   RETURN_IF_ERROR(CheckRopeScaling(config.rope_scaling()));
   RETURN_IF_ERROR(CheckRange("start_token", config.start_token(), 0, v1::StartToken_MAX));
-  RETURN_IF_ERROR(CheckAttentionMask(config));
   return CheckHeads(config);
 }
 
@@ -318,7 +324,8 @@ bool IsMoeLayer(const v1::ModelConfig& resolved, int layer) {
 }
 
 int64_t TokensPerDecision(const v1::ModelConfig& resolved) {
-  return RoutesTokens(resolved.routing()) ? 1 : resolved.routing().segment_length();
+  const v1::RoutingConfig& routing = resolved.routing();
+  return RoutesTokens(routing) || CutsAtDocuments(routing) ? 1 : routing.segment_length();
 }
 
 int64_t ExpertCapacity(int64_t decisions, int64_t num_experts) {
@@ -340,6 +347,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckFamily(resolved));
   RETURN_IF_ERROR(CheckMoeLayers(resolved));
   RETURN_IF_ERROR(CheckSegments(resolved));
+  RETURN_IF_ERROR(CheckDocuments(resolved));
   RETURN_IF_ERROR(CheckTokenRouting(resolved));
   RETURN_IF_ERROR(CheckDropout(resolved));
   RETURN_IF_ERROR(CheckLayerMixing(resolved));
@@ -357,6 +365,9 @@ v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved) {
   dense.mutable_routing()->set_router(v1::DENSE);
   dense.mutable_routing()->clear_moe_layers();
   dense.mutable_routing()->clear_token();
+  dense.mutable_routing()->clear_segment_boundaries();
+  dense.mutable_routing()->clear_reset_at_documents();
+  if (!UsesDocumentEnd(dense)) dense.clear_document_end();
   // A dense model has no experts to drop, and no random gate.
   if (dense.dropout().kind() == v1::DropoutConfig::EXPERTS) dense.clear_dropout();
   if (!dense.has_dropout()) dense.clear_consistency_loss();

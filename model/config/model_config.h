@@ -86,7 +86,7 @@ std::vector<int> MoeLayers(const v1::ModelConfig& resolved);
 bool IsMoeLayer(const v1::ModelConfig& resolved, int layer);
 
 // Returns the number of consecutive positions that share one row of routing weights: 1 where tokens
-// are routed (RoutesTokens), segment_length for every other router.
+// are routed (RoutesTokens) or segments begin with documents, otherwise segment_length.
 int64_t TokensPerDecision(const v1::ModelConfig& resolved);
 
 // Returns how many of the `decisions` (segments or tokens) of a sequence an expert takes at

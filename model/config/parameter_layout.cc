@@ -41,7 +41,7 @@ class LayoutBuilder {
   void AddMatrix(const std::string& name, const std::string& group, std::vector<int64_t> shape,
                  double fan_in, bool residual = false) {
     double std = 0.02;
-    if (config_.initialization() == v1::FAN_IN) {
+    if (config_.initialization() != v1::NORMAL_002) {
       std = 1 / std::sqrt(fan_in);
       if (residual) std /= std::sqrt(2.0 * config_.num_layers());
     }
@@ -160,6 +160,35 @@ void AddMixingGate(const v1::ModelConfig& config, const std::string& prefix,
   layout->SetTrained(trained);
 }
 
+// Changes a layout of FAN_IN to WIDTH_SCALED (arXiv 2203.03466, table 3), where a model of the
+// width base_width has all its widths in proportion. A step of AdamW moves each element of a matrix
+// by about the learning rate, and the moves of a row agree with its inputs, so outputs move by fan
+// in times the rate: that product is kept. The embedding selects one row and has no such sum.
+// Outputs that are as many at every width (of the head, routers and trained gates) also begin
+// smaller, so that their gradients to the hidden states do not grow: the head with zeros, the
+// others, which must tell experts apart, in proportion to 1 / fan in. As in the paper's package,
+// weight decay keeps the rate of the base width.
+void ScaleByWidth(const v1::ModelConfig& config, std::vector<ParameterSpec>* layout) {
+  const double ratio = static_cast<double>(config.d_model()) / config.base_width();
+  for (ParameterSpec& spec : *layout) {
+    if (spec.shape.size() < 2) continue;
+    if (spec.group == "embedding") {
+      spec.initial_std *= std::sqrt(ratio);
+      continue;
+    }
+    spec.rate_factor = 1 / ratio;
+    if (spec.group == "head") {
+      spec.initial_std = 0;
+      spec.initial_value = 0;
+    } else if (spec.group == "router") {
+      // Scores of a gate that is never trained keep their spread.
+      spec.initial_std /= spec.trained ? ratio : std::sqrt(ratio);
+    } else if (spec.group == kMixingGroup) {
+      spec.initial_std /= spec.trained ? std::sqrt(ratio) : 1;
+    }
+  }
+}
+
 // Appends what all mixing layers share.
 void AddLayerMixing(const v1::ModelConfig& config, LayoutBuilder* layout) {
   const v1::LayerMixing& mixing = config.layer_mixing();
@@ -210,7 +239,9 @@ std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
   for (int layer = 0; layer < resolved.num_layers(); ++layer) AddLayer(resolved, layer, &layout);
   layout.AddNorm("model.norm");
   if (!resolved.tie_embeddings()) layout.AddMatrix("lm_head.weight", "head", {v, d}, d);
-  return layout.Take();
+  std::vector<ParameterSpec> specs = layout.Take();
+  if (resolved.initialization() == v1::WIDTH_SCALED) ScaleByWidth(resolved, &specs);
+  return specs;
 }
 
 }  // namespace braid

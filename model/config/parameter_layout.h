@@ -38,8 +38,10 @@ struct ParameterSpec {
   bool trained = true;
   // First element in the flat array of gradients; -1 for a parameter that has none there.
   int64_t gradient_offset = -1;
-  // Factor of the learning rate (Finetuning.learning_rates).
+  // Factor of the learning rate: that of WIDTH_SCALED times that of Finetuning.learning_rates.
   double rate_factor = 1;
+  // Factor of the learning rate in weight decay: that of Finetuning.learning_rates.
+  double decay_factor = 1;
 };
 
 // Returns all parameters in flat order, each with a place in the array of gradients, which has the

@@ -40,7 +40,8 @@ RoutedFfn AddChosenFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeight
 
 class SegmentChoiceRouter final : public Router {
  public:
-  explicit SegmentChoiceRouter(const v1::RoutingConfig& config) : config_(config) {}
+  explicit SegmentChoiceRouter(const v1::ModelConfig& model)
+      : model_(model), config_(model.routing()) {}
 
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
                    const RoutingContext&) const override {
@@ -49,7 +50,7 @@ class SegmentChoiceRouter final : public Router {
 
   std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
                                               MergeMode mode) const override {
-    return SegmentIncrementalFfn(config_, weights, mode);
+    return SegmentIncrementalFfn(model_, weights, mode);
   }
 
  private:
@@ -61,6 +62,7 @@ class SegmentChoiceRouter final : public Router {
                   mode);
   }
 
+  const v1::ModelConfig& model_;
   const v1::RoutingConfig& config_;
 };
 
@@ -88,7 +90,7 @@ class ExpertChoiceTokenRouter final : public Router {
 
 }  // namespace
 
-std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::RoutingConfig& config) {
+std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::ModelConfig& config) {
   return std::make_unique<SegmentChoiceRouter>(config);
 }
 

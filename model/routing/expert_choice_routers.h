@@ -19,7 +19,7 @@ namespace braid {
 // Returns a router whose decisions are segments, scored as in causal segment routing
 // (SegmentWeights); an expert processes all positions of a segment. In kPrompt mode all segments
 // share the score of the first one. `config` must outlive the router.
-std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::RoutingConfig& config);
+std::unique_ptr<const Router> NewSegmentChoiceRouter(const v1::ModelConfig& config);
 
 // Returns a router whose decisions are tokens, each scored on its own FFN input. `config` must
 // outlive the router.

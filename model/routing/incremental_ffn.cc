@@ -104,9 +104,9 @@ std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& con
   return std::make_unique<TokenIncremental>(config, weights);
 }
 
-std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::RoutingConfig& config,
+std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::ModelConfig& config,
                                                           const FfnWeights& weights) {
-  return std::make_unique<TokenChoiceIncremental>(config, weights);
+  return std::make_unique<TokenChoiceIncremental>(config.routing(), weights);
 }
 
 }  // namespace braid

@@ -18,9 +18,9 @@ class IncrementalFfn {
  public:
   virtual ~IncrementalFfn() = default;
 
-  // Returns h + FFN(x) for the next n positions, h and x [n, D], tokens [n] int64. In kSegment mode
-  // a call must not cross the start of a segment, and the first call fixes the routing of the first
-  // segment.
+  // Returns h + FFN(x) for the next n positions, h and x [n, D], tokens [n] int64. The first call
+  // fixes the routing of the first segment, from those of its positions that it has, and in kPrompt
+  // mode that of the sequence.
   virtual at::Tensor AddFfn(const at::Tensor& h, const at::Tensor& x, const at::Tensor& tokens) = 0;
 
   // Returns h + FFN(x) for C continuations of the sequence by T positions each, h and x [C, T, D],
@@ -56,7 +56,7 @@ std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& con
                                                     const FfnWeights& weights);
 
 // Returns an FFN in which each token chooses its experts (TOKEN_CHOICE). `config` must outlive it.
-std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::RoutingConfig& config,
+std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::ModelConfig& config,
                                                           const FfnWeights& weights);
 
 }  // namespace braid

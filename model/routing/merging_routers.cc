@@ -3,9 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "base/check.h"
+#include "model/config/document_config.h"
 #include "model/kernels/phase_times.h"
 #include "model/kernels/soft_merge.h"
+#include "model/routing/document_segments.h"
 #include "model/routing/routing_weights.h"
 #include "model/routing/segment_incremental_ffn.h"
 
@@ -19,25 +23,41 @@ at::Tensor MergeSegments(const at::Tensor& x, const at::Tensor& weights,
       .view({x.size(0), x.size(1) * x.size(2), x.size(3)});
 }
 
+// Applies SoftMergeFfn to segments of unequal lengths: x [B, L, D] and one row of weights per
+// segment [N, E] -> [B, L, D].
+at::Tensor MergeUnequalSegments(const at::Tensor& x, const at::Tensor& weights,
+                                const SoftExperts& experts, const DocumentSegments& segments) {
+  const at::Tensor rows = x.flatten(0, 1);
+  std::vector<at::Tensor> parts;
+  for (const DocumentSegments::Group& group : segments.groups) {
+    const at::Tensor y =
+        SoftMergeFfn(GatherSegments(rows, group), weights.index_select(0, group.segments), experts);
+    parts.push_back(y.flatten(0, 1));
+  }
+  return at::cat(parts).index_select(0, segments.places).view(x.sizes());
+}
+
 // Prompt mode of both routers: one merged FFN per sequence.
 RoutedFfn AddPromptFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
                        const v1::RoutingConfig& config) {
   const at::Tensor weights = PrefixWeights(x, w.router, config);
-  const at::Tensor rows = weights.detach().unsqueeze(1).expand(
-      {x.size(0), NumSegments(x.size(1), config), w.router.size(0)});
+  const int64_t decisions = CutsAtDocuments(config) ? x.size(1) : NumSegments(x.size(1), config);
+  const at::Tensor rows =
+      weights.detach().unsqueeze(1).expand({x.size(0), decisions, w.router.size(0)});
   return {h + SoftMergeFfn(x, weights, w.experts()), rows};
 }
 
 class MergingRouter : public Router {
  public:
-  explicit MergingRouter(const v1::RoutingConfig& config) : config_(config) {}
+  explicit MergingRouter(const v1::ModelConfig& model) : model_(model), config_(model.routing()) {}
 
   std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
                                               MergeMode mode) const override {
-    return SegmentIncrementalFfn(config_, weights, mode);
+    return SegmentIncrementalFfn(model_, weights, mode);
   }
 
  protected:
+  const v1::ModelConfig& model_;
   const v1::RoutingConfig& config_;
 };
 
@@ -46,8 +66,9 @@ class CausalSegmentRouter final : public MergingRouter {
   using MergingRouter::MergingRouter;
 
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
-                   const RoutingContext&) const override {
+                   const RoutingContext& context) const override {
     if (mode == MergeMode::kPrompt) return AddPromptFfn(h, x, w, config_);
+    if (CutsAtDocuments(config_)) return AddByDocument(h, x, w, context);
     // Algorithm 1 for a whole batch at once: the B * N segments are independent given their
     // weights, because attention has already mixed positions, so they form one batch of the fused
     // kernel.
@@ -65,6 +86,28 @@ class CausalSegmentRouter final : public MergingRouter {
   at::Tensor Weights(const at::Tensor& x, const at::Tensor& router) const {
     const ScopedPhase phase(Phase::kRouter);
     return SegmentWeights(x, router, config_);
+  }
+
+  // The same with segments that begin with documents. Reports a row of weights per position.
+  RoutedFfn AddByDocument(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w,
+                          const RoutingContext& context) const {
+    BRAID_CHECK(context.segments != nullptr) << "no segments of the batch";
+    const DocumentSegments& segments = *context.segments;
+    const at::Tensor weights = UnequalWeights(x, w.router, segments);
+    const at::Tensor rows = weights.detach().index_select(0, segments.segments);
+    return {h + MergeUnequalSegments(x, weights, w.experts(), segments),
+            rows.view({x.size(0), x.size(1), -1})};
+  }
+
+  // Returns one decision per segment, [N, E]. As in SegmentWeights, a segment routes on the mean of
+  // the one before, and the first of a sequence, or of a document with reset_at_documents, has
+  // FirstSegmentWeights.
+  at::Tensor UnequalWeights(const at::Tensor& x, const at::Tensor& router,
+                            const DocumentSegments& segments) const {
+    const ScopedPhase phase(Phase::kRouter);
+    const at::Tensor own = RoutingWeights(SegmentMeans(x.flatten(0, 1), segments), router, config_);
+    return at::where(segments.first, FirstSegmentWeights(own, config_),
+                     own.index_select(0, segments.before));
   }
 };
 
@@ -106,11 +149,11 @@ class PrefixRouter final : public MergingRouter {
 
 }  // namespace
 
-std::unique_ptr<const Router> NewCausalSegmentRouter(const v1::RoutingConfig& config) {
+std::unique_ptr<const Router> NewCausalSegmentRouter(const v1::ModelConfig& config) {
   return std::make_unique<CausalSegmentRouter>(config);
 }
 
-std::unique_ptr<const Router> NewPrefixRouter(const v1::RoutingConfig& config) {
+std::unique_ptr<const Router> NewPrefixRouter(const v1::ModelConfig& config) {
   return std::make_unique<PrefixRouter>(config);
 }
 

@@ -11,12 +11,12 @@ namespace braid {
 
 // Returns the router of Algorithm 1: the FFN of a segment is merged with weights computed from the
 // segment before it. `config` must outlive the router.
-std::unique_ptr<const Router> NewCausalSegmentRouter(const v1::RoutingConfig& config);
+std::unique_ptr<const Router> NewCausalSegmentRouter(const v1::ModelConfig& config);
 
 // Returns the router of section 5.1: experts are merged once per sequence, from its first segment,
 // for all later segments. The first segment itself uses FirstSegmentWeights, without gradient, so
 // the router learns from later segments only. `config` must outlive the router.
-std::unique_ptr<const Router> NewPrefixRouter(const v1::RoutingConfig& config);
+std::unique_ptr<const Router> NewPrefixRouter(const v1::ModelConfig& config);
 
 }  // namespace braid
 

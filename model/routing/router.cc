@@ -36,8 +36,8 @@ class DenseRouter final : public Router {
 
 }  // namespace
 
-std::unique_ptr<const Router> NewRouter(const v1::RoutingConfig& config) {
-  switch (config.router()) {
+std::unique_ptr<const Router> NewRouter(const v1::ModelConfig& config) {
+  switch (config.routing().router()) {
     case v1::DENSE:
       return std::make_unique<DenseRouter>();
     case v1::CAUSAL_SEGMENT:
@@ -47,19 +47,18 @@ std::unique_ptr<const Router> NewRouter(const v1::RoutingConfig& config) {
     case v1::EXPERT_CHOICE_SEGMENT:
       return NewSegmentChoiceRouter(config);
     case v1::EXPERT_CHOICE_TOKEN:
-      return NewExpertChoiceTokenRouter(config);
+      return NewExpertChoiceTokenRouter(config.routing());
     case v1::TOKEN_CHOICE:
       return NewTokenChoiceRouter(config);
     default:
-      BRAID_CHECK(false) << "router " << config.router() << " of a resolved configuration";
+      BRAID_CHECK(false) << "router " << config.routing().router()
+                         << " of a resolved configuration";
       return nullptr;
   }
 }
 
 LayerRouters::LayerRouters(const v1::ModelConfig& config)
-    : config_(config),
-      dense_(std::make_unique<DenseRouter>()),
-      experts_(NewRouter(config.routing())) {}
+    : config_(config), dense_(std::make_unique<DenseRouter>()), experts_(NewRouter(config)) {}
 
 const Router& LayerRouters::Of(int layer) const {
   return IsMoeLayer(config_, layer) ? *experts_ : *dense_;

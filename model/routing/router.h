@@ -49,7 +49,7 @@ class Router {
 };
 
 // Returns the router of a resolved configuration, which must outlive it.
-std::unique_ptr<const Router> NewRouter(const v1::RoutingConfig& config);
+std::unique_ptr<const Router> NewRouter(const v1::ModelConfig& config);
 
 // The routers of all layers of a resolved configuration, which must outlive them.
 class LayerRouters {

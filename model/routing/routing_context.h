@@ -12,6 +12,8 @@
 
 namespace braid {
 
+struct DocumentSegments;
+
 struct RoutingContext {
   int layer = 0;
   // The following identify a training batch; random numbers of routers are a pure function of seed,
@@ -25,6 +27,10 @@ struct RoutingContext {
   int64_t passes = 1;
   // [B, L] int64.
   at::Tensor tokens;
+  // The first position of each token's document, [B, L] int32, for routers that depend on it.
+  at::Tensor document_starts = {};
+  // The segments of the batch with the boundaries DOCUMENT, otherwise null.
+  const DocumentSegments* segments = nullptr;
   // Dropout of the hidden units; null outside training and without dropout.
   const v1::DropoutConfig* dropout = nullptr;
   // [B, L]: 1 for positions with a target, which count in a balance loss, 0 for others; undefined

@@ -14,7 +14,7 @@ namespace braid {
 // Returns an FFN that decides at the first position and, in kSegment mode, at segment starts
 // (PREFIX: once, at the second segment). A decision merges the experts, or takes the best one
 // (EXPERT_CHOICE_SEGMENT); between decisions it is a dense FFN. `config` must outlive the result.
-std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::RoutingConfig& config,
+std::unique_ptr<IncrementalFfn> SegmentIncrementalFfn(const v1::ModelConfig& config,
                                                       const FfnWeights& weights, MergeMode mode);
 
 }  // namespace braid

@@ -13,7 +13,8 @@ namespace {
 
 class TokenChoiceRouter final : public Router {
  public:
-  explicit TokenChoiceRouter(const v1::RoutingConfig& config) : config_(config) {}
+  explicit TokenChoiceRouter(const v1::ModelConfig& model)
+      : model_(model), config_(model.routing()) {}
 
   RoutedFfn AddFfn(const at::Tensor& h, const at::Tensor& x, const FfnWeights& w, MergeMode mode,
                    const RoutingContext& context) const override {
@@ -38,7 +39,7 @@ class TokenChoiceRouter final : public Router {
   }
 
   std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {
-    return TokenChoiceIncrementalFfn(config_, weights);
+    return TokenChoiceIncrementalFfn(model_, weights);
   }
 
  private:
@@ -78,12 +79,13 @@ class TokenChoiceRouter final : public Router {
             at::softmax(scores, 1).view({batch, length, experts})};
   }
 
+  const v1::ModelConfig& model_;
   const v1::RoutingConfig& config_;
 };
 
 }  // namespace
 
-std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::RoutingConfig& config) {
+std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::ModelConfig& config) {
   return std::make_unique<TokenChoiceRouter>(config);
 }
 

@@ -12,7 +12,7 @@ namespace braid {
 // Returns a router whose tokens each choose token.active_experts experts, in every mode. Noise is
 // added to the scores in training only; outside training the gate RANDOM needs all experts active.
 // `config` must outlive the router, and its active_experts may change between calls.
-std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::RoutingConfig& config);
+std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::ModelConfig& config);
 
 }  // namespace braid
 

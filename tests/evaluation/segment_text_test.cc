@@ -33,6 +33,15 @@ TEST(RouterInputTest, PrefixUsesTheFirstSegmentAndTokenChoiceTheTokenItself) {
   EXPECT_EQ(RouterInputOf(token, 100)->end, 101);
 }
 
+TEST(RouterInputTest, ASegmentOfADocumentIsRoutedOnTheTokensBeforeIt) {
+  v1::ModelConfig config = Config(v1::CAUSAL_SEGMENT, v1::SELF_STOP_GRADIENT);
+  config.mutable_routing()->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
+  EXPECT_EQ(RouterInputOf(config, 0)->end, 8);
+  EXPECT_EQ(RouterInputOf(config, 5)->begin, 0);
+  EXPECT_EQ(RouterInputOf(config, 5)->end, 5);
+  EXPECT_EQ(RouterInputOf(config, 13)->begin, 5);
+}
+
 TEST(CutTextTest, CutsBetweenCharacters) {
   EXPECT_EQ(CutText("abc", 3), "abc");
   EXPECT_EQ(CutText("abcd", 3), "abc…");

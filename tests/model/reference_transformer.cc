@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "tests/model/kernels/soft_merge_reference.h"
@@ -83,12 +84,37 @@ struct ReferenceExpertWeights {
   }
 };
 
+// Returns the lengths of the segments of tokens [L], and whether each begins a document.
+std::vector<std::pair<int64_t, bool>> ReferenceSegments(const v1::ModelConfig& config,
+                                                        const at::Tensor& tokens) {
+  const bool cuts = config.routing().segment_boundaries() == v1::RoutingConfig::DOCUMENT;
+  std::vector<std::pair<int64_t, bool>> segments;
+  for (int64_t t = 0; t < tokens.size(0); ++t) {
+    const bool begins = t == 0 || (cuts && tokens[t - 1].item<int64_t>() == config.document_end());
+    if (begins || segments.back().first == config.routing().segment_length()) {
+      segments.emplace_back(0, begins);
+    }
+    ++segments.back().first;
+  }
+  return segments;
+}
+
 // Merges experts for each segment of one sequence x [L, D]. Prefix routing repeats the row of the
 // second segment, which is that of the first with a gradient.
-at::Tensor ReferenceMerged(const v1::RoutingConfig& routing, const ReferenceExpertWeights& w,
-                           const at::Tensor& x) {
-  const std::vector<at::Tensor> segments = x.split(routing.segment_length(), 0);
+at::Tensor ReferenceMerged(const v1::ModelConfig& config, const ReferenceExpertWeights& w,
+                           const at::Tensor& x, const at::Tensor& tokens) {
+  const v1::RoutingConfig& routing = config.routing();
+  std::vector<at::Tensor> segments;
+  int64_t begin = 0;
+  const auto lengths = ReferenceSegments(config, tokens);
+  for (const auto& [length, document] : lengths) {
+    segments.push_back(x.narrow(0, begin, length));
+    begin += length;
+  }
   std::vector<at::Tensor> rows = ReferenceSegmentRows(routing, w.router, segments);
+  for (size_t n = 1; n < rows.size(); ++n) {
+    if (lengths[n].second && routing.reset_at_documents()) rows[n] = rows[0];
+  }
   for (size_t n = 2; n < rows.size() && routing.router() == v1::PREFIX; ++n) rows[n] = rows[1];
   std::vector<at::Tensor> outputs;
   for (size_t n = 0; n < segments.size(); ++n) {
@@ -171,7 +197,7 @@ at::Tensor ReferenceGelu(const v1::RoutingConfig& routing, const Parameters& p,
 }
 
 at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, const std::string& mlp,
-                        const at::Tensor& x) {
+                        const at::Tensor& x, const at::Tensor& tokens) {
   const v1::RoutingConfig& routing = config.routing();
   if (p.count(mlp + "down_proj.bias") > 0) return ReferenceGelu(routing, p, mlp, x);
   // The parameters determine the kind of a layer.
@@ -180,7 +206,7 @@ at::Tensor ReferenceFfn(const v1::ModelConfig& config, const Parameters& p, cons
   const ReferenceExpertWeights w = ReferenceExpertWeights::Of(p, mlp);
   std::vector<at::Tensor> sequences;
   for (int64_t b = 0; b < x.size(0); ++b) {
-    sequences.push_back(merged ? ReferenceMerged(routing, w, x[b])
+    sequences.push_back(merged ? ReferenceMerged(config, w, x[b], tokens[b])
                                : ReferenceChosen(routing, w, x[b]));
   }
   return at::stack(sequences);
@@ -261,7 +287,7 @@ at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
       h = h + bias->second;
     }
     const at::Tensor x = ReferenceNorm(p, layer + "post_attention_layernorm", h, epsilon);
-    h = h + ReferenceFfn(config, p, layer + "mlp.", x);
+    h = h + ReferenceFfn(config, p, layer + "mlp.", x, tokens);
   }
   h = ReferenceNorm(p, "model.norm", h, epsilon);
   const std::string head = config.tie_embeddings() ? "model.embed_tokens.weight" : "lm_head.weight";

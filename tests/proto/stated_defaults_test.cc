@@ -45,7 +45,7 @@ TEST(StatedDefaultsTest, AreNumbersSizesNamesAndTexts) {
   EXPECT_EQ(TextOf<v1::ReductionConfig>(), "bucket_bytes: 26214400");
   EXPECT_EQ(TextOf<v1::RoutingConfig>(),
             "num_experts: 1 first_segment: SELF_STOP_GRADIENT router_input: NORMALIZED_MEAN "
-            "router_init_std: 0.06");
+            "router_init_std: 0.06 segment_boundaries: FIXED");
   EXPECT_EQ(TextOf<v1::IngestConfig>(),
             "max_document_bytes: 67108864 max_expansion_ratio: 1000 max_expanded_bytes: "
             "1099511627776");

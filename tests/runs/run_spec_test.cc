@@ -73,6 +73,14 @@ TEST_F(RunSpecTest, DocumentsEndWithTheEosTokenOfTheData) {
               HasSubstr("model.document_end"));
 }
 
+TEST_F(RunSpecTest, RefusesMuonForScaledWidths) {
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) {
+                s->mutable_model()->set_initialization(v1::WIDTH_SCALED);
+                s->mutable_optimizer()->set_algorithm(v1::MUON);
+              }),
+              HasSubstr("optimizer.algorithm: got MUON with model.initialization WIDTH_SCALED"));
+}
+
 TEST_F(RunSpecTest, LengthsInTokensAndEpochsBecomeSteps) {
   spec_.mutable_length()->set_epochs(3);
   spec_.mutable_optimizer()->set_schedule(v1::WSD);

@@ -57,7 +57,7 @@ TEST(AdamwTest, FactorsScaleTheRateOfTheirParameter) {
   for (int i = 0; i < 3; ++i) {
     value[i] = {5, 6, 7};
     m[i].resize(3), v[i].resize(3);
-    parameters.push_back({value[i], gradient, m[i], v[i], true, factors[i]});
+    parameters.push_back({value[i], gradient, m[i], v[i], true, factors[i], factors[i]});
   }
   AdamwStep({}, 0.01, 1, 1, parameters);
   for (size_t j = 0; j < 3; ++j) {
@@ -66,6 +66,14 @@ TEST(AdamwTest, FactorsScaleTheRateOfTheirParameter) {
     EXPECT_EQ(value[2][j], start);
     EXPECT_EQ(m[2][j], m[0][j]);
   }
+}
+
+// WIDTH_SCALED scales the rate of updates only.
+TEST(AdamwTest, DecayHasAFactorOfItsOwn) {
+  std::vector<float> value = {5}, gradient = {0}, m = {0}, v = {0};
+  const AdamwParameter parameter{value, gradient, m, v, true, 0.25, 0.5};
+  AdamwStep({.weight_decay = 0.1}, 0.2, 1, 1, {&parameter, 1});
+  EXPECT_FLOAT_EQ(value[0], 5 * (1 - 0.2f * 0.5f * 0.1f));
 }
 
 // The shards of ranks cut parameters in this way.

@@ -26,6 +26,7 @@ struct RouterCase {
   // TOKEN_CHOICE only.
   v1::TokenRouting::Gate gate = v1::TokenRouting::GATE_UNSPECIFIED;
   double balance_loss = 0;
+  bool segments_by_document = false;
 };
 
 void PrintTo(const RouterCase& c, std::ostream* out) { *out << c.name; }
@@ -41,6 +42,9 @@ class RouterRunsTest : public testing::TestWithParam<RouterCase> {
     if (GetParam().router == v1::TOKEN_CHOICE) {
       routing->mutable_token()->set_gate(GetParam().gate);
       routing->mutable_token()->set_balance_loss(GetParam().balance_loss);
+    }
+    if (GetParam().segments_by_document) {
+      routing->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
     }
     routing->mutable_moe_layers()->Assign(GetParam().moe_layers.begin(),
                                           GetParam().moe_layers.end());
@@ -147,6 +151,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         RouterCase{"Causal", v1::CAUSAL_SEGMENT, {}},
         RouterCase{"CausalSecondLayer", v1::CAUSAL_SEGMENT, {1}, 0.25},
+        RouterCase{.name = "CausalByDocument",
+                   .router = v1::CAUSAL_SEGMENT,
+                   .moe_layers = {},
+                   .segments_by_document = true},
         RouterCase{"Prefix", v1::PREFIX, {}, 0.25},
         RouterCase{"SegmentChoice", v1::EXPERT_CHOICE_SEGMENT, {}},
         RouterCase{"TokenChoiceFirstLayer", v1::EXPERT_CHOICE_TOKEN, {0}},

@@ -3,18 +3,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/corpus_documents.h"
 #include "evaluation/perplexity.h"
+#include "formats/packed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "inference/kept_experts.h"
 #include "runs/run_spec.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "tests/trainer/trainer_program.h"
+#include "trainer/data_loader.h"
 #include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_loop.h"
 #include "trainer/training_state.h"
@@ -85,6 +90,46 @@ TEST(TokenChoiceRunsTest, GrowthThatShrinksOrPassesTheExpertsIsRefused) {
   EXPECT_EQ(GrowthError(2, 8, 1, v1::CAUSAL_SEGMENT),
             "growth.first: got 2, expected model.routing.router: TOKEN_CHOICE, not CAUSAL_SEGMENT, "
             "to let the active experts grow");
+}
+
+// Counted again from the choices of one window at a time.
+TEST(TokenChoiceRunsTest, ExpertUseIsCountedOverRealTokens) {
+  const fs::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  const RunDirectory run(NewDirectory("run"));
+  const v1::RunSpec spec = GrowingSpec(dataset, 2, 2);
+  ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
+  const fs::path checkpoint = run.checkpoints() / "step-00000002";
+  const auto model = LoadModel(checkpoint).value();
+  const DatasetInfo info = ReadDatasetInfo(dataset).value();
+  const DataLoader windows = DataLoader::Open(dataset / "instances", info).value();
+  const int64_t count = windows.num_instances();  // the last one is short
+  ExpertUse expected;
+  for (const int layer : {0, 1}) expected[layer].resize(8);
+  for (int64_t i = 0; i < count; ++i) {
+    const Batch batch = windows.Load(std::vector<int64_t>{i}).value();
+    const ForwardResult result =
+        model->Evaluate(batch.inputs, batch.targets, 1, MergeMode::kSegment, true).value();
+    for (const LayerRoutingWeights& layer : result.routing) {
+      const size_t k = layer.chosen.size() / batch.inputs.size();
+      for (size_t j = 0; j < static_cast<size_t>(batch.lengths[0]) * k; ++j) {
+        ++expected[layer.layer][layer.chosen[j]];
+      }
+    }
+  }
+  const auto use = CountExpertUse(*model, checkpoint, dataset, count + 1);
+  ASSERT_TRUE(use.ok()) << use.status();
+  EXPECT_EQ(*use, expected);
+  const auto few = CountExpertUse(*model, checkpoint, dataset, 1).value();
+  const auto total = [](const std::vector<double>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), 0.0);
+  };
+  EXPECT_LT(total(few.at(0)), total(expected.at(0)));
+  const fs::path other = NewDirectory("other");
+  WriteTinyDataset(other);
+  std::ofstream(other / "tokenizer.model") << "another";
+  EXPECT_EQ(CountExpertUse(*model, checkpoint, other, 1).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(TokenChoiceRunsTest, ActiveExpertsGrowByTheFormulaFromFirstToLast) {

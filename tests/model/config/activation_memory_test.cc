@@ -65,6 +65,22 @@ int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size,
   return bytes->peak();
 }
 
+// How much depends on the lengths of the documents.
+TEST(ActivationMemoryTest, OfSegmentsByDocumentIsAnUpperBound) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const int vocabulary : {10, 300}) {  // documents of 10 and 300 tokens on average
+    v1::ModelConfig config = ActivationConfig(4, vocabulary);
+    config.mutable_routing()->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
+    config.set_document_end(3);
+    config = ResolveModelConfig(config).value();
+    const ActivationMemory memory = ActivationsOf(config, 2);
+    const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+    const auto measured = static_cast<double>(PeakBytes(config, 2));
+    EXPECT_LT(measured, 1.02 * foreseen);
+    EXPECT_GT(measured, 0.5 * foreseen);
+  }
+}
+
 TEST(ActivationMemoryTest, OfGroupedQueriesIsWithinTenPercentToo) {
   if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
   for (const bool qwen3 : {false, true}) {

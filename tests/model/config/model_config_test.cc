@@ -452,5 +452,50 @@ TEST(ParameterLayoutTest, InitialDeviationsFollowTheConfiguration) {
   EXPECT_DOUBLE_EQ(deviations().at("model.layers.0.mlp.experts.down_proj.weight_t"), 0.02);
 }
 
+// arXiv 2203.03466, table 3, at four times the base width.
+TEST(ParameterLayoutTest, WidthScalingFollowsTheTable) {
+  const auto layout = [](v1::Initialization initialization) {
+    v1::ModelConfig config = Preset("tiny/8E");
+    config.set_d_model(256);
+    config.set_d_ff(1024);
+    config.set_initialization(initialization);
+    std::map<std::string, ParameterSpec> specs;
+    for (const ParameterSpec& spec : ParameterLayout(ResolveModelConfig(config).value())) {
+      specs[spec.name] = spec;
+    }
+    return specs;
+  };
+  const auto plain = layout(v1::FAN_IN), scaled = layout(v1::WIDTH_SCALED);
+  const std::string layer = "model.layers.0.";
+  const struct {
+    std::string name;
+    double rate, deviation;  // over those of FAN_IN
+  } rows[] = {{"model.embed_tokens.weight", 1, 2},
+              {layer + "self_attn.q_proj.weight", 0.25, 1},
+              {layer + "self_attn.o_proj.weight", 0.25, 1},
+              {layer + "mlp.experts.gate_proj.weight", 0.25, 1},
+              {layer + "mlp.experts.down_proj.weight_t", 0.25, 1},
+              {layer + "mlp.router.weight", 0.25, 0.25},
+              {"lm_head.weight", 0.25, 0}};
+  for (const auto& [name, rate, deviation] : rows) {
+    EXPECT_EQ(scaled.at(name).rate_factor, rate) << name;
+    EXPECT_EQ(plain.at(name).rate_factor, 1) << name;
+    EXPECT_DOUBLE_EQ(scaled.at(name).initial_std, deviation * plain.at(name).initial_std) << name;
+  }
+  EXPECT_EQ(scaled.at("lm_head.weight").initial_value, 0);
+  EXPECT_EQ(scaled.at("model.norm.weight").rate_factor, 1);
+  EXPECT_EQ(scaled.at("model.norm.weight").initial_value, 1);
+}
+
+TEST(ResolveModelConfigTest, RefusesWidthScalingThatCannotBe) {
+  EXPECT_EQ(ResolveModelConfig(Shape("initialization: WIDTH_SCALED"))->base_width(), 64);
+  EXPECT_THAT(ErrorOf(Shape("initialization: WIDTH_SCALED tie_embeddings: true")),
+              HasSubstr("model.tie_embeddings: got true with initialization WIDTH_SCALED"));
+  EXPECT_THAT(ErrorOf(Shape("initialization: WIDTH_SCALED base_width: 0")),
+              HasSubstr("model.base_width: got 0"));
+  EXPECT_THAT(ErrorOf(Shape("base_width: 64")),
+              HasSubstr("model.base_width: got 64 with initialization FAN_IN"));
+}
+
 }  // namespace model_config_test
 }  // namespace braid

@@ -1,5 +1,6 @@
 #include "model/routing/token_choice.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -45,6 +46,44 @@ class TokenChoiceTest : public testing::Test {
   const SoftExperts experts_{RandomLeaf({2, kExperts, kUnits, kWidth}),
                              RandomLeaf({kExperts, kUnits, kWidth})};
 };
+
+// X-MoE (arXiv 2204.09179, section 3.2), element by element.
+TEST_F(TokenChoiceTest, CosineScoresFollowTheirDefinition) {
+  constexpr int64_t kProjection = 3;
+  for (const double log_scale : {-0.5, 3.0, 9.0}) {
+    const CosineGate gate{RandomLeaf({kProjection, kWidth}), RandomLeaf({kExperts, kProjection}),
+                          at::full({1}, log_scale, at::kDouble).requires_grad_()};
+    const at::Tensor scores = CosineScores(x_, gate);
+    const double scale = std::min(std::exp(log_scale), 100.0);
+    for (int64_t t = 0; t < kTokens; ++t) {
+      for (int64_t e = 0; e < kExperts; ++e) {
+        const at::Tensor a = at::mv(gate.projection, x_[t]), b = gate.vectors[e];
+        const double cosine = (a.dot(b) / at::sqrt(a.dot(a) * b.dot(b))).item<double>();
+        EXPECT_NEAR(scores[t][e].item<double>(), scale * cosine, 1e-9 * scale);
+      }
+    }
+    if (log_scale > 5) continue;  // the bound has no gradient
+    const at::Tensor upstream = at::randn({kTokens, kExperts}, at::kDouble);
+    EXPECT_LT(FiniteDifferenceError([&] { return (CosineScores(x_, gate) * upstream).sum(); },
+                                    {x_, gate.projection, gate.vectors, gate.log_scale}, 6),
+              1e-6);
+  }
+}
+
+TEST_F(TokenChoiceTest, HashScoresNeedTokenIds) {
+  v1::RoutingConfig config;
+  config.mutable_token()->set_gate(Token::HASH);
+  FfnWeights weights;
+  weights.gate_up = experts_.gate_up;
+  weights.down = experts_.down;
+  weights.layer = 1;
+  EXPECT_THROW(GateScores(x_, {}, weights, config), c10::Error);
+  const at::Tensor ids = at::arange(kTokens, at::kLong) % 4;
+  const at::Tensor scores = GateScores(x_, ids, weights, config);
+  EXPECT_EQ(scores.sizes(), (std::vector<int64_t>{kTokens, kExperts}));
+  EXPECT_TRUE(at::equal(scores[0], scores[4])) << "a function of the id";
+  EXPECT_FALSE(at::equal(scores[0], scores[1]));
+}
 
 TEST_F(TokenChoiceTest, EachCombineWeightFollowsItsDefinition) {
   const at::Tensor all = at::softmax(scores_, 1);

@@ -4,15 +4,11 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/atomic_file.h"
-#include "base/status_macros.h"
+#include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "client/terminal/progress_board.h"
 #include "client/terminal/routing_view.h"
-#include "client/terminal/source_warning.h"
 #include "client/terminal/terminal_text.h"
-#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
@@ -38,36 +34,18 @@ v1::AnalyzeRoutingRequest RequestOf(const RoutingOptions& options) {
   return request;
 }
 
-absl::StatusOr<v1::AnalyzeRoutingEvent> Ask(AnalysisClient& client,
-                                            const v1::AnalyzeRoutingRequest& request) {
-  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-  absl::StatusOr<v1::AnalyzeRoutingEvent> answer =
-      client.AnalyzeRouting(request, [&](const v1::AnalyzeRoutingEvent& event) {
-        board.Update("route", ProgressOf(event, "windows"));
-      });
-  if (Interrupted()) return absl::CancelledError("interrupted before the analysis was complete");
-  return answer;
-}
-
 absl::Status AnalyzeRouting(Session& session, const RoutingOptions& options) {
-  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
-  CatchInterrupts();
-  ASSIGN_OR_RETURN(const v1::AnalyzeRoutingEvent answer, Ask(client, RequestOf(options)));
-  SourceWarning(std::cerr).Show(answer.result().source());
-  if (!options.output.empty()) {
-    RETURN_IF_ERROR(WriteFileAtomically(options.output, answer.html()));
-    std::cerr << "wrote " << options.output << std::endl;
-  }
-  if (session.json) {
-    std::cout << ToPrettyJson(answer.result()) << std::endl;
-    return absl::OkStatus();
-  }
-  const RoutingViewOptions view = {.ascii = !ShowsUnicode(),
-                                   .texts = options.texts > 0,
-                                   .width = std::max(80, TerminalWidth(STDOUT_FILENO))};
-  for (const std::string& line : RoutingLines(answer.result(), view)) std::cout << line << "\n";
-  std::cout.flush();
-  return absl::OkStatus();
+  const v1::AnalyzeRoutingRequest request = RequestOf(options);
+  return RunAnalysis<v1::AnalyzeRoutingRequest, v1::AnalyzeRoutingEvent>(
+      session, &AnalysisClient::AnalyzeRouting, request,
+      [](const v1::AnalyzeRoutingEvent&) { return "route"; }, "windows", options.output,
+      [&](const v1::RoutingAnalysis& analysis) {
+        const RoutingViewOptions view = {.ascii = !ShowsUnicode(),
+                                         .texts = options.texts > 0,
+                                         .width = std::max(80, TerminalWidth(STDOUT_FILENO))};
+        for (const std::string& line : RoutingLines(analysis, view)) std::cout << line << "\n";
+        std::cout.flush();
+      });
 }
 
 void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
@@ -114,10 +92,12 @@ void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
 }  // namespace
 
 void AddAnalyzeCommand(CommandLine& program) {
-  CLI::App* analyze = program.app.add_subcommand("analyze", "Analyze the experts of a model");
+  CLI::App* analyze =
+      program.app.add_subcommand("analyze", "Analyze the experts and layers of a model");
   analyze->require_subcommand(1);
   AddRoutingCommand(*analyze, program);
   AddAnalyzeExperts(program, analyze);
+  AddAnalyzeLayers(program, analyze);
 }
 
 }  // namespace braid

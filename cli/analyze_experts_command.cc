@@ -14,14 +14,12 @@
 #include "absl/strings/str_join.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
+#include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/expert_split_flags.h"
-#include "client/terminal/progress_board.h"
-#include "client/terminal/source_warning.h"
 #include "client/terminal/table.h"
 #include "client/terminal/terminal_text.h"
-#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
@@ -29,7 +27,8 @@ namespace {
 constexpr int kShownExperts = 4;
 
 struct ExpertsOptions {
-  std::string model, dataset;
+  std::string model, dataset, tasks_dir, output;
+  std::vector<std::string> tasks;
   int32_t max_windows = 0, threads = 0;
   bool strict = false;
   FieldFlags split{"braid.v1.ExpertSplit", std::nullopt};
@@ -42,6 +41,8 @@ absl::StatusOr<v1::AnalyzeExpertsRequest> RequestOf(const ExpertsOptions& option
   request.set_max_windows_per_domain(options.max_windows);
   request.set_num_threads(options.threads);
   request.set_strict(options.strict);
+  request.mutable_tasks()->Assign(options.tasks.begin(), options.tasks.end());
+  request.set_tasks_dir(AbsolutePath(options.tasks_dir));
   RETURN_IF_ERROR(options.split.Apply(request.mutable_split()));
   request.mutable_layers()->Swap(request.mutable_split()->mutable_layers());
   return request;
@@ -84,22 +85,10 @@ void PrintActivity(const v1::ExpertActivity& activity, std::ostream& out) {
 
 absl::Status AnalyzeExperts(Session& session, const ExpertsOptions& options) {
   ASSIGN_OR_RETURN(const v1::AnalyzeExpertsRequest request, RequestOf(options));
-  ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
-  CatchInterrupts();
-  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-  const absl::StatusOr<v1::ExpertActivity> activity =
-      client.AnalyzeExperts(request, [&](const v1::AnalyzeExpertsEvent& event) {
-        board.Update("measure", ProgressOf(event, "windows"));
-      });
-  if (Interrupted()) return absl::CancelledError("interrupted before the analysis was complete");
-  RETURN_IF_ERROR(activity.status());
-  SourceWarning(std::cerr).Show(activity->source());
-  if (session.json) {
-    std::cout << ToPrettyJson(*activity) << std::endl;
-  } else {
-    PrintActivity(*activity, std::cout);
-  }
-  return absl::OkStatus();
+  return RunAnalysis<v1::AnalyzeExpertsRequest, v1::AnalyzeExpertsEvent>(
+      session, &AnalysisClient::AnalyzeExperts, request,
+      [](const v1::AnalyzeExpertsEvent&) { return "measure"; }, "windows", options.output,
+      [](const v1::ExpertActivity& activity) { PrintActivity(activity, std::cout); });
 }
 
 }  // namespace
@@ -120,12 +109,20 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
       ->check(PositiveInt32());
   command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(1, 1024));
+  command
+      ->add_option("--task", options->tasks,
+                   "Built-in task whose prompts are measured too, as a domain; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--task-data", options->tasks_dir,
+                      "Directory with one folder of files per task");
+  command->add_option("-o,--output", options->output,
+                      "Write an HTML page with charts to this file");
   command->footer(
       "The FFNs of a dense model are split for the analysis, by default into 16 experts by keys;\n"
       "no checkpoint is written. A model that token choice routes is measured as it is.\n"
       "\n"
       "Examples:\n"
-      "  braid analyze experts run-000001\n"
+      "  braid analyze experts run-000001 -o experts.html\n"
       "  braid analyze experts run-000001 --experts 64 --active-experts 16 --layers=-2\n"
       "  braid analyze experts llama-checkpoint --data pack-0123456789abcdef --json");
   command->callback([&program, options] {

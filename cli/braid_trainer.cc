@@ -17,6 +17,7 @@
 #include "cli/corpus_documents.h"
 #include "evaluation/evaluate_tasks.h"
 #include "evaluation/expert_activity.h"
+#include "evaluation/layer_analysis.h"
 #include "evaluation/perplexity.h"
 #include "evaluation/routing_analysis.h"
 #include "google/protobuf/util/json_util.h"
@@ -113,6 +114,10 @@ int Main(int argc, char** argv) {
       app.add_subcommand("analyze-experts", "Measure the activity of the units of experts");
   experts->add_option("REQUEST", path, "File with an AnalyzeExpertsRequest in text format")
       ->required();
+  CLI::App* layers =
+      app.add_subcommand("analyze-layers", "Measure what the outputs of layers encode");
+  layers->add_option("REQUEST", path, "File with an AnalyzeLayersRequest in text format")
+      ->required();
   CLI::App* generate = app.add_subcommand("generate", "Generate text");
   generate->add_option("REQUEST", path, "File with a GenerateRequest in text format")->required();
   int num_threads = 0;
@@ -144,6 +149,12 @@ int Main(int argc, char** argv) {
   if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
   if (*routing) return Report(AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting));
   if (*experts) return Report(AnswerFile<v1::AnalyzeExpertsRequest>(path, AnalyzeExperts));
+  if (*layers) {
+    return Report(
+        AnswerFile<v1::AnalyzeLayersRequest>(path, [](const auto& request, const auto& emit) {
+          return AnalyzeLayers(request, ReadCorpusDocuments, emit);
+        }));
+  }
   if (*evaluate) {
     return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
       return Evaluate(request, ReadCorpusDocuments, emit);

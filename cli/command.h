@@ -78,6 +78,7 @@ void AddManCommand(CommandLine& program);         // man (hidden)
 void AddEvalTasks(CommandLine& program, CLI::App* eval);
 void AddCorpusDescribe(CommandLine& program, CLI::App* corpus);
 void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze);
+void AddAnalyzeLayers(CommandLine& program, CLI::App* analyze);
 
 }  // namespace braid
 

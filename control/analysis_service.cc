@@ -12,6 +12,8 @@
 #include "control/kept_results.h"
 #include "control/model_directory.h"
 #include "model/config/model_config.h"
+#include "report/experts_page.h"
+#include "report/layers_page.h"
 #include "report/report_data.h"
 #include "report/report_page.h"
 #include "report/report_run.h"
@@ -79,32 +81,6 @@ absl::Status AnalysisServiceImpl::EvaluateTasks(
       [&](const v1::EvaluateTasksEvent& event) { return KeepTasks(request, event.result()); });
 }
 
-absl::Status AnalysisServiceImpl::AnalyzeRouting(
-    v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
-    grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
-  const std::string title = TitleOf(request.model());
-  ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
-  request.set_model(directory.string());
-  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
-  return StreamChild<v1::AnalyzeRoutingEvent>(
-      "analyze-routing", request, request.num_threads(), context, writer,
-      [&](v1::AnalyzeRoutingEvent& event) {
-        event.set_html(RenderRoutingPage(event.result(), title));
-        return absl::OkStatus();
-      });
-}
-
-absl::Status AnalysisServiceImpl::AnalyzeExperts(
-    v1::AnalyzeExpertsRequest request, grpc::ServerContext* context,
-    grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) {
-  ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
-  request.set_model(directory.string());
-  request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
-  return StreamChild<v1::AnalyzeExpertsEvent>(
-      "analyze-experts", request, request.num_threads(), context, writer,
-      [](const v1::AnalyzeExpertsEvent&) { return absl::OkStatus(); });
-}
-
 template <class Event, class Request>
 absl::Status AnalysisServiceImpl::StreamChild(
     const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
@@ -127,6 +103,20 @@ absl::Status AnalysisServiceImpl::StreamChild(
   return has_result ? absl::OkStatus()
                     : absl::InternalError(
                           absl::StrCat("braid-trainer ", command, " exited without a result"));
+}
+
+template <class Event, class Request, class Result>
+absl::Status AnalysisServiceImpl::Analyze(
+    const char* command, Request request, grpc::ServerContext* context,
+    grpc::ServerWriter<Event>* writer, std::string (*render)(const Result&, const std::string&)) {
+  const std::string title = TitleOf(request.model());
+  ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
+  request.set_model(directory.string());
+  return StreamChild<Event>(command, request, request.num_threads(), context, writer,
+                            [&](Event& event) {
+                              event.set_html(render(event.result(), title));
+                              return absl::OkStatus();
+                            });
 }
 
 template <class Request, class Response>
@@ -205,13 +195,29 @@ grpc::Status AnalysisServiceImpl::EvaluateTasks(
 grpc::Status AnalysisServiceImpl::AnalyzeRouting(
     grpc::ServerContext* context, const v1::AnalyzeRoutingRequest* request,
     grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer) {
-  return ToGrpc(AnalyzeRouting(*request, context, writer));
+  v1::AnalyzeRoutingRequest resolved = *request;
+  resolved.set_dataset_dir(AbsolutePath(request->dataset_dir()));
+  return ToGrpc(
+      Analyze("analyze-routing", std::move(resolved), context, writer, RenderRoutingPage));
 }
 
 grpc::Status AnalysisServiceImpl::AnalyzeExperts(
     grpc::ServerContext* context, const v1::AnalyzeExpertsRequest* request,
     grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) {
-  return ToGrpc(AnalyzeExperts(*request, context, writer));
+  v1::AnalyzeExpertsRequest resolved = *request;
+  resolved.set_dataset_dir(AbsolutePath(request->dataset_dir()));
+  resolved.set_tasks_dir(AbsolutePath(request->tasks_dir()));
+  return ToGrpc(
+      Analyze("analyze-experts", std::move(resolved), context, writer, RenderExpertsPage));
+}
+
+grpc::Status AnalysisServiceImpl::AnalyzeLayers(
+    grpc::ServerContext* context, const v1::AnalyzeLayersRequest* request,
+    grpc::ServerWriter<v1::AnalyzeLayersEvent>* writer) {
+  v1::AnalyzeLayersRequest resolved = *request;
+  for (std::string& path : *resolved.mutable_paths()) path = AbsolutePath(path);
+  resolved.set_tasks_dir(AbsolutePath(request->tasks_dir()));
+  return ToGrpc(Analyze("analyze-layers", std::move(resolved), context, writer, RenderLayersPage));
 }
 
 grpc::Status AnalysisServiceImpl::Report(grpc::ServerContext*, const v1::ReportRequest* request,

@@ -38,6 +38,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   grpc::Status AnalyzeExperts(grpc::ServerContext* context,
                               const v1::AnalyzeExpertsRequest* request,
                               grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) override;
+  grpc::Status AnalyzeLayers(grpc::ServerContext* context, const v1::AnalyzeLayersRequest* request,
+                             grpc::ServerWriter<v1::AnalyzeLayersEvent>* writer) override;
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
   grpc::Status Export(grpc::ServerContext* context, const v1::ExportRequest* request,
@@ -56,10 +58,12 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
 
   absl::Status EvaluateTasks(v1::EvaluateTasksRequest request, grpc::ServerContext* context,
                              grpc::ServerWriter<v1::EvaluateTasksEvent>* writer);
-  absl::Status AnalyzeRouting(v1::AnalyzeRoutingRequest request, grpc::ServerContext* context,
-                              grpc::ServerWriter<v1::AnalyzeRoutingEvent>* writer);
-  absl::Status AnalyzeExperts(v1::AnalyzeExpertsRequest request, grpc::ServerContext* context,
-                              grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer);
+  // Runs the analysis of one model, whose other paths are absolute, in a child, and adds the page
+  // that `render` makes of the result and a title.
+  template <class Event, class Request, class Result>
+  absl::Status Analyze(const char* command, Request request, grpc::ServerContext* context,
+                       grpc::ServerWriter<Event>* writer,
+                       std::string (*render)(const Result&, const std::string&));
 
   // Runs a request in a child that answers with a stream. The last event has the result, which
   // `on_result` may change.

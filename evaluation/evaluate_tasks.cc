@@ -18,6 +18,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "evaluation/inference_routings.h"
+#include "evaluation/task_prompts.h"
 #include "evaluation/tasks/task_comparison.h"
 #include "evaluation/tasks/task_evaluation.h"
 #include "evaluation/tasks/task_examples.h"
@@ -30,7 +31,6 @@
 #include "model/language_model.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
-#include "runs/start_token.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -127,11 +127,7 @@ absl::StatusOr<std::vector<v1::InferenceRouting>> Routings(const v1::EvaluateTas
 
 AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string identity) {
   AskedModel asked;
-  asked.codec.encode = [&](std::string_view text) { return tokenizer.Encode(text); };
-  asked.codec.decode = [&](std::span<const int32_t> tokens) { return tokenizer.Decode(tokens); };
-  asked.codec.eos_id = tokenizer.eos_id();
-  asked.codec.start_id = StartTokenId(model.config(), tokenizer);
-  asked.codec.vocab_size = tokenizer.vocab_size();
+  asked.codec = CodecOf(model.config(), tokenizer);
   asked.context_length = model.config().sequence_length();
   asked.identity = std::move(identity);
   asked.new_decoder = [&](v1::InferenceRouting routing) {

@@ -11,9 +11,12 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "conversion/unit_order.h"
+#include "evaluation/analysis_frame.h"
+#include "evaluation/choice_drift.h"
 #include "evaluation/heldout_windows.h"
 #include "evaluation/routing_analysis.h"
 #include "formats/packed_dataset.h"
+#include "formats/tokenizer.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"
 #include "model/config/model_config.h"
@@ -41,6 +44,15 @@ std::vector<int32_t> GroupsOf(const UnitOrder& order, int num_groups) {
   return group_of;
 }
 
+// Returns the groups with the highest sums of keys; ties go to the lowest index.
+std::vector<int32_t> HighestGroups(std::span<const double> keys, size_t count) {
+  std::vector<int32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](int32_t group) { return keys[group]; });
+  order.resize(count);
+  return order;
+}
+
 // One token's units, summed by group.
 struct TokenGroups {
   std::vector<double> keys, mass, active;
@@ -54,15 +66,6 @@ struct TokenGroups {
       mass[group] += std::abs(units.hidden[u]);
       active[group] += units.gate[u] > 0;
     }
-  }
-
-  // Returns the groups with the highest means of keys; ties go to the lowest index.
-  std::vector<int32_t> Highest(size_t count) const {
-    std::vector<int32_t> order(keys.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, std::greater<>(), [&](int32_t group) { return keys[group]; });
-    order.resize(count);
-    return order;
   }
 };
 
@@ -131,10 +134,8 @@ class LayerActivity {
  private:
   void AddToken(size_t domain, const UnitActivations& units) {
     const TokenGroups token(units, expert_of_, num_groups_);
-    std::vector<int32_t> chosen;
-    std::ranges::copy_if(units.chosen, std::back_inserter(chosen),
-                         [](int32_t e) { return e >= 0; });
-    if (units.chosen.empty()) chosen = token.Highest(usual_);
+    const std::vector<int32_t> chosen = ChosenExperts(
+        units.keys, units.chosen, expert_of_, num_groups_, static_cast<int>(usual_));
     std::vector<int32_t> all(num_groups_);
     std::iota(all.begin(), all.end(), 0);
     all_.Add(token, all);
@@ -143,7 +144,7 @@ class LayerActivity {
     ++tokens_[domain];
     for (const std::vector<int32_t>& group_of : random_) {
       const TokenGroups groups(units, group_of, num_groups_);
-      by_chance_.Add(groups, groups.Highest(chosen.size()));
+      by_chance_.Add(groups, HighestGroups(groups.keys, chosen.size()));
     }
   }
 
@@ -173,6 +174,25 @@ absl::Status MeasureDomain(LanguageModel& model, const HeldoutDomain& domain, si
   return absl::OkStatus();
 }
 
+// Adds the prompts of a task as the domain `number`.
+absl::Status MeasurePrompts(LanguageModel& model, const TaskPrompts& task, size_t number,
+                            std::map<int, LayerActivity>* layers,
+                            const std::function<void(int64_t)>& advance) {
+  std::vector<int> numbers;
+  for (const auto& [layer, activity] : *layers) numbers.push_back(layer);
+  for (const std::vector<int32_t>& prompt : task.prompts) {
+    Batch batch;
+    batch.inputs = prompt;
+    batch.batch_size = 1;
+    batch.lengths = {std::ssize(prompt)};
+    RETURN_IF_ERROR(VisitUnits(model, prompt, 1, numbers, [&](const UnitActivations& seen) {
+      layers->at(seen.layer).Add(number, seen, batch);
+    }));
+    advance(1);
+  }
+  return absl::OkStatus();
+}
+
 // The experts of a dense model.
 absl::StatusOr<ExpertActivityOptions> SplitToMeasure(LanguageModel& model, v1::ExpertSplit split) {
   using Split = v1::ExpertSplit;
@@ -194,7 +214,8 @@ absl::StatusOr<ExpertActivityOptions> SplitToMeasure(LanguageModel& model, v1::E
                                                                    : ExpertSplit::kRandom;
   ExpertActivityOptions options = {.num_experts = split.num_experts(),
                                    .active_experts = config.routing().token().active_experts(),
-                                   .expert_of = {}};
+                                   .expert_of = {},
+                                   .tasks = {}};
   for (const int layer : MoeLayers(config)) {
     const std::string keys = KeysName(config, layer);
     const auto matrix = std::ranges::find(model.parameters(), keys, &Parameter::name);
@@ -208,6 +229,17 @@ absl::StatusOr<ExpertActivityOptions> SplitToMeasure(LanguageModel& model, v1::E
 }
 
 }  // namespace
+
+std::vector<int32_t> ChosenExperts(std::span<const float> gate, std::span<const int32_t> routed,
+                                   std::span<const int32_t> expert_of, int num_experts,
+                                   int active) {
+  std::vector<int32_t> chosen;
+  std::ranges::copy_if(routed, std::back_inserter(chosen), [](int32_t e) { return e >= 0; });
+  if (!routed.empty()) return chosen;
+  std::vector<double> keys(num_experts);
+  for (size_t u = 0; u < gate.size(); ++u) keys[expert_of[u]] += gate[u];
+  return HighestGroups(keys, active);
+}
 
 absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1::ExpertSplit split,
                                                        const std::vector<int>& layers) {
@@ -233,7 +265,8 @@ absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1:
   ASSIGN_OR_RETURN(const std::vector<int> measured, LayersToAnalyze(config, std::move(asked)));
   ExpertActivityOptions options = {.num_experts = config.routing().num_experts(),
                                    .active_experts = config.routing().token().active_experts(),
-                                   .expert_of = {}};
+                                   .expert_of = {},
+                                   .tasks = {}};
   UnitOrder order(static_cast<size_t>(ExpertWidth(config)) * options.num_experts);
   std::iota(order.begin(), order.end(), 0);
   for (const int layer : measured) options.expert_of[layer] = GroupsOf(order, options.num_experts);
@@ -249,21 +282,27 @@ absl::StatusOr<v1::ExpertActivity> MeasureExpertActivity(
                    OpenDomains(dataset_dir, info, options.max_windows_per_domain));
   std::map<int, LayerActivity> layers;
   for (const auto& [layer, expert_of] : options.expert_of) {
-    layers.try_emplace(layer, layer, options, domains.size());
+    layers.try_emplace(layer, layer, options, domains.size() + options.tasks.size());
   }
   int64_t done = 0, total = 0;
   for (const HeldoutDomain& domain : domains) total += domain.num_windows;
+  for (const TaskPrompts& task : options.tasks) total += std::ssize(task.prompts);
   const auto advance = [&](int64_t windows) { progress(done += windows, total); };
   const int64_t per_pass =
       std::max<int64_t>(kExpertActivityTokensPerPass / info.sequence_length, 1);
   for (size_t d = 0; d < domains.size(); ++d) {
     RETURN_IF_ERROR(MeasureDomain(model, domains[d], d, per_pass, &layers, advance));
   }
+  std::vector<std::string> names = info.domains;
+  for (const TaskPrompts& task : options.tasks) {
+    RETURN_IF_ERROR(MeasurePrompts(model, task, names.size(), &layers, advance));
+    names.push_back(task.task);
+  }
   v1::ExpertActivity result;
   result.set_num_experts(options.num_experts);
   result.set_active_experts(options.active_experts);
   for (const auto& [layer, activity] : layers) {
-    *result.add_layers() = activity.Summarize(info.domains);
+    *result.add_layers() = activity.Summarize(names);
   }
   for (const v1::DomainRouting& domain : result.layers(0).domains()) {
     result.set_num_tokens(result.num_tokens() + domain.num_decisions());
@@ -275,28 +314,30 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
                             const std::function<void(const v1::AnalyzeExpertsEvent&)>& emit) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
-  ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request.dataset_dir(), path));
-  RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
-  RETURN_IF_ERROR(VerifyDataset(dataset_dir));
-  RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
+  ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(ExpertActivityOptions options,
                    ExpertsToMeasure(*model, request.split(),
                                     {request.layers().begin(), request.layers().end()}));
   options.max_windows_per_domain = request.max_windows_per_domain();
-  v1::AnalyzeExpertsEvent event;
-  const auto progress = [&](int64_t done, int64_t total) {
-    event.set_done(done);
-    event.set_total(total);
-    emit(event);
-  };
-  ASSIGN_OR_RETURN(v1::ExpertActivity activity,
-                   MeasureExpertActivity(*model, dataset_dir, options, progress));
-  activity.set_model(request.model());
-  activity.set_step(path.source.step());
-  *activity.mutable_source() = path.source;
-  *event.mutable_result() = std::move(activity);
-  emit(event);
+  if (!request.tasks().empty()) {
+    ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));
+    const std::vector<std::string> tasks(request.tasks().begin(), request.tasks().end());
+    ASSIGN_OR_RETURN(options.tasks,
+                     ReadTaskPrompts(tasks, request.tasks_dir(), model->config(), *tokenizer));
+  }
+  int64_t windows = 0;
+  const auto progress = EmitProgress(emit);
+  ASSIGN_OR_RETURN(
+      v1::ExpertActivity activity,
+      MeasureExpertActivity(*model, dataset_dir, options,
+                            [&](int64_t done, int64_t total) { progress(done, windows = total); }));
+  if (IsRunDirectory(SplitReference(request.model()).model)) {
+    ASSIGN_OR_RETURN(const auto drift,
+                     MeasureChoiceDrift(*path.run, path, *model, dataset_dir, options));
+    activity.mutable_drift()->Assign(drift.begin(), drift.end());
+  }
+  EmitResult(request.model(), path, windows, std::move(activity), emit);
   return absl::OkStatus();
 }
 

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
+#include "evaluation/task_prompts.h"
 #include "model/language_model.h"
 
 namespace braid {
@@ -26,7 +28,15 @@ struct ExpertActivityOptions {
   std::map<int, std::vector<int32_t>> expert_of;
   // 0 means all.
   int64_t max_windows_per_domain = 0;
+  // Tasks whose prompts are measured after the windows, each as a domain.
+  std::vector<TaskPrompts> tasks;
 };
+
+// Returns the experts that a token uses: `routed`, where the model routes it, without the entries
+// of -1; otherwise the `active` experts whose units have the highest means of `gate` [U], of which
+// ties go to the lowest index. expert_of [U] is the expert of each unit.
+std::vector<int32_t> ChosenExperts(std::span<const float> gate, std::span<const int32_t> routed,
+                                   std::span<const int32_t> expert_of, int num_experts, int active);
 
 // Returns the experts of the units: those of a model with TOKEN_CHOICE experts, or those that
 // `split` makes of a dense one, 16 by keys where it does not say. `layers` may count from the last;
@@ -45,7 +55,8 @@ absl::StatusOr<v1::ExpertActivity> MeasureExpertActivity(
     const std::function<void(int64_t done, int64_t total)>& progress);
 
 // Handles the request; `request.model` is a run or checkpoint directory. The last event carries the
-// result.
+// result. The drift of choices is that of the run's checkpoints (choice_drift.h), with the experts
+// of the model that is analyzed.
 absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
                             const std::function<void(const v1::AnalyzeExpertsEvent&)>& emit);
 

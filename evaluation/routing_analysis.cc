@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "evaluation/analysis_frame.h"
 #include "evaluation/heldout_routing.h"
 #include "evaluation/heldout_windows.h"
 #include "evaluation/segment_text.h"
@@ -147,10 +148,7 @@ absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
   ASSIGN_OR_RETURN(
       const std::vector<int> layers,
       LayersToAnalyze(path.state.model, {request.layers().begin(), request.layers().end()}));
-  ASSIGN_OR_RETURN(const fs::path dataset_dir, DatasetOf(request.dataset_dir(), path));
-  RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
-  RETURN_IF_ERROR(VerifyDataset(dataset_dir));
-  RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
+  ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(dataset_dir / "tokenizer.model"));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   const RoutingAnalysisOptions options = {
@@ -159,20 +157,14 @@ absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
       .texts_per_expert =
           request.texts_per_expert() > 0 ? request.texts_per_expert() : kTextsPerExpert,
       .decode = [&](std::span<const int32_t> tokens) { return tokenizer->Decode(tokens); }};
-  v1::AnalyzeRoutingEvent event;
-  const auto progress = [&](int64_t done, int64_t total) {
-    event.set_done(done);
-    event.set_total(total);
-    emit(event);
-  };
-  ASSIGN_OR_RETURN(v1::RoutingAnalysis analysis,
-                   AnalyzeModelRouting(*model, dataset_dir, options, progress));
-  analysis.set_model(request.model());
-  analysis.set_step(path.source.step());
-  *analysis.mutable_source() = path.source;
+  int64_t windows = 0;
+  const auto progress = EmitProgress(emit);
+  ASSIGN_OR_RETURN(
+      v1::RoutingAnalysis analysis,
+      AnalyzeModelRouting(*model, dataset_dir, options,
+                          [&](int64_t done, int64_t total) { progress(done, windows = total); }));
   RETURN_IF_ERROR(AddUtilization(path, path.source.step(), layers, &analysis));
-  *event.mutable_result() = std::move(analysis);
-  emit(event);
+  EmitResult(request.model(), path, windows, std::move(analysis), emit);
   return absl::OkStatus();
 }
 

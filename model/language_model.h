@@ -60,6 +60,13 @@ struct LayerRoutingWeights {
   std::vector<int32_t> chosen;
 };
 
+// How many positions with a target chose each layer in one mixing layer; a position with K choices
+// counts K times.
+struct LayerChoiceCounts {
+  int layer = 0;
+  std::vector<int64_t> counts;  // [num_layers]
+};
+
 struct ForwardResult {
   // [B, L], nats; 0 where the target is negative.
   std::vector<float> token_loss;
@@ -84,6 +91,8 @@ struct TrainResult {
   double active_experts_sum = 0;
   // Nats of each sequence, summed over its tokens that have a target, [B].
   std::vector<double> sequence_loss;
+  // One entry per mixing layer, by ascending layer. Empty unless routing is requested.
+  std::vector<LayerChoiceCounts> layer_choices;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
 };

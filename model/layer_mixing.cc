@@ -173,6 +173,13 @@ MixingChoice LayerMixer::Choose(const at::Tensor& z, const MixingUnits& units, b
   return choice;
 }
 
+at::Tensor LayerMixer::LayersOf(const MixingChoice& choice) const {
+  if (config_.layer_mixing().gate() == Mixing::FIXED) return choice.chosen;
+  const at::Tensor numbers =
+      at::tensor(at::ArrayRef<int>(layers_.data(), layers_.size()), choice.chosen.options());
+  return numbers.index_select(0, choice.chosen.flatten().to(at::kLong)).view(choice.chosen.sizes());
+}
+
 std::vector<MixedPart> LayerMixer::PartsOf(int layer, const MixingChoice& choice,
                                            int64_t batch) const {
   const Mixing& mixing = config_.layer_mixing();

@@ -70,6 +70,9 @@ class LayerMixer {
   MixingChoice Choose(const at::Tensor& z, const MixingUnits& units, bool training,
                       const RoutingContext& context, at::Tensor* balance_loss = nullptr) const;
 
+  // Returns the layers of the model that a choice names, [T, K] int32.
+  at::Tensor LayersOf(const MixingChoice& choice) const;
+
   // Returns the layers other than `layer` that a choice of B * L positions takes, ascending.
   std::vector<MixedPart> PartsOf(int layer, const MixingChoice& choice, int64_t batch) const;
 

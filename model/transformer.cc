@@ -363,6 +363,20 @@ at::Tensor ProjectQkv(const v1::ModelConfig& config, const LayerWeights& weights
                  1);
 }
 
+std::vector<LayerChoiceCounts> CountChoices(const std::vector<LayerChoiceTensor>& choices,
+                                            const at::Tensor& counted, int num_layers) {
+  std::vector<LayerChoiceCounts> result;
+  for (const LayerChoiceTensor& layer : choices) {
+    const at::Tensor rows = counted.flatten().to(at::kCPU).gt(0).nonzero().flatten();
+    const at::Tensor chosen =
+        layer.chosen.to(at::kCPU).index_select(0, rows).flatten().to(at::kLong);
+    const at::Tensor counts = at::bincount(chosen, /*weights=*/{}, num_layers).to(at::kLong);
+    result.push_back(
+        {layer.layer, {counts.data_ptr<int64_t>(), counts.data_ptr<int64_t>() + counts.numel()}});
+  }
+  return result;
+}
+
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
                             RoutingContext context, const at::Tensor& first_visible) {
@@ -388,6 +402,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   at::Tensor h = EmbedTokens(weights, tokens.flatten(), PositionsOf(tokens, visible));
   if (context.embedding_noise > 0)
     h = h + EmbeddingNoise(context, visible, tokens.sizes(), config.d_model());
+  if (context.on_layer_output) context.on_layer_output(-1, h);
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     context.layer = layer;
     const RoutedFfn own = pass.Layer(layer, h, visible, context);
@@ -400,11 +415,13 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
       const MixingChoice choice =
           mixer.Choose(z, units, mode == MergeMode::kTraining, context, &balance);
       AddTo(balance, &result.mixing_loss);
+      result.choices.push_back({layer, mixer.LayersOf(choice)});
       h = pass.AddOthers(mixer.PartsOf(layer, choice, tokens.size(0)), z, own.output, visible,
                          context);
     } else {
       h = own.output;
     }
+    if (context.on_layer_output) context.on_layer_output(layer, h);
   }
   result.hidden = Normalize(h, weights.final_norm, config.norm_epsilon());
   return result;

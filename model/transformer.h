@@ -19,6 +19,7 @@
 #include "model/kernels/adapted_linear.h"
 #include "model/kernels/causal_attention.h"
 #include "model/kernels/layer_norm.h"
+#include "model/language_model.h"
 #include "model/layer_mixing.h"
 #include "model/routing/ffn_weights.h"
 #include "model/routing/routing_context.h"
@@ -86,9 +87,16 @@ struct LayerRoutingTensor {
   at::Tensor chosen;   // [B, L, k], TOKEN_CHOICE only
 };
 
+// The layers that the positions of one mixing layer chose.
+struct LayerChoiceTensor {
+  int layer = 0;
+  at::Tensor chosen;  // [B * L, K] int32: layers of the model
+};
+
 struct HiddenStates {
   at::Tensor hidden;  // [B * L, D], after the final norm
   std::vector<LayerRoutingTensor> routing;
+  std::vector<LayerChoiceTensor> choices;  // one per mixing layer that may take a second pass
   // [B], summed over layers; undefined without a balance loss or a penalty of gates.
   at::Tensor balance_loss;
   // [B], summed over layers; undefined without a balance loss of layers that mix.
@@ -96,6 +104,10 @@ struct HiddenStates {
   // A scalar, summed over layers; undefined without learned rates of dropout.
   at::Tensor dropout_loss;
 };
+
+// Returns how often the positions that are 1 in `counted` [B, L] chose each layer.
+std::vector<LayerChoiceCounts> CountChoices(const std::vector<LayerChoiceTensor>& choices,
+                                            const at::Tensor& counted, int num_layers);
 
 // Runs the forward pass of tokens [B, L] int64. The last segment may be partial. first_visible
 // [B, L] int32, where it is defined, replaces what the attention mask makes of the tokens.

@@ -5,33 +5,14 @@
 #include <algorithm>
 #include <map>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "model/analyzed_tokens.h"
 #include "model/kernels/gelu_ffn.h"
 #include "model/tensor_guard.h"
 #include "model/transformer.h"
 
 namespace braid {
 namespace {
-
-absl::Status CheckVisited(const LanguageModel& model, std::span<const int32_t> tokens,
-                          int64_t batch_size) {
-  const auto size = static_cast<int64_t>(tokens.size());
-  const v1::ModelConfig& config = model.config();
-  if (model.finetuning().has_lora()) {
-    return absl::InvalidArgumentError("the model has adapters, expected merged ones");
-  }
-  if (batch_size < 1 || size < batch_size || size % batch_size != 0 ||
-      size / batch_size > config.sequence_length()) {
-    return absl::InvalidArgumentError(absl::StrCat("tokens: got ", size, " in ", batch_size,
-                                                   " sequences, expected at most ",
-                                                   config.sequence_length(), " in each"));
-  }
-  const auto known = [&](int32_t id) { return id >= 0 && id < config.vocab_size(); };
-  if (std::ranges::all_of(tokens, known)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("tokens: got one outside of 0 to ", config.vocab_size() - 1));
-}
 
 template <class T>
 std::span<const T> ValuesOf(const at::Tensor& tensor) {
@@ -53,20 +34,16 @@ HiddenUnits UnitsOn(const at::Tensor& x, const FfnWeights& ffn) {
   return {gate, gate, at::silu(gate) * at::mm(x, matrices.narrow(0, units, units).t())};
 }
 
-bool VisitAll(LanguageModel& model, const at::Tensor& tokens, std::span<const int> layers,
+bool VisitAll(LanguageModel& model, std::span<const int32_t> tokens, int64_t batch_size,
+              std::span<const int> layers,
               const std::function<void(const UnitActivations&)>& visit) {
-  const at::Tensor values =
-      at::from_blob(model.values().data(), {std::ssize(model.values())}, at::kFloat);
-  const TransformerWeights weights =
-      BindWeights(model.config(), model.finetuning(), values, at::Tensor());
+  const TransformerWeights weights = WeightsOf(model);
   std::map<int, at::Tensor> inputs;  // x [T, D] by layer
   RoutingContext context;
   context.on_ffn_input = [&](int layer, const at::Tensor& x) {
     if (std::ranges::find(layers, layer) != layers.end()) inputs[layer] = x;
   };
-  const HiddenStates states =
-      RunTransformer(model.config(), weights, TablesFor(model.config(), values.options()), tokens,
-                     MergeMode::kSegment, context);
+  const HiddenStates states = RunAnalyzed(model, tokens, batch_size, weights, context);
   for (const auto& [layer, x] : inputs) {
     const HiddenUnits units = UnitsOn(x, weights.layers[layer].ffn);
     UnitActivations seen = {.layer = layer,
@@ -89,13 +66,8 @@ bool VisitAll(LanguageModel& model, const at::Tensor& tokens, std::span<const in
 absl::Status VisitUnits(LanguageModel& model, std::span<const int32_t> tokens, int64_t batch_size,
                         std::span<const int> layers,
                         const std::function<void(const UnitActivations&)>& visit) {
-  RETURN_IF_ERROR(CheckVisited(model, tokens, batch_size));
-  return WithoutGradients<bool>([&] {
-           const at::Tensor ids =
-               at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
-                   .view({batch_size, -1});
-           return VisitAll(model, ids, layers, visit);
-         })
+  RETURN_IF_ERROR(CheckAnalyzed(model, tokens, batch_size));
+  return WithoutGradients<bool>([&] { return VisitAll(model, tokens, batch_size, layers, visit); })
       .status();
 }
 

@@ -73,14 +73,18 @@ absl::StatusOr<v1::AnalyzeRoutingEvent> AnalysisClient::AnalyzeRouting(
                     &v1::AnalysisService::Stub::AnalyzeRouting, request, on_progress, "analysis");
 }
 
-absl::StatusOr<v1::ExpertActivity> AnalysisClient::AnalyzeExperts(
+absl::StatusOr<v1::AnalyzeExpertsEvent> AnalysisClient::AnalyzeExperts(
     const v1::AnalyzeExpertsRequest& request,
     const std::function<void(const v1::AnalyzeExpertsEvent&)>& on_progress) {
-  ASSIGN_OR_RETURN(
-      v1::AnalyzeExpertsEvent last,
-      ReadResult(*v1::AnalysisService::NewStub(channel_),
-                 &v1::AnalysisService::Stub::AnalyzeExperts, request, on_progress, "analysis"));
-  return std::move(*last.mutable_result());
+  return ReadResult(*v1::AnalysisService::NewStub(channel_),
+                    &v1::AnalysisService::Stub::AnalyzeExperts, request, on_progress, "analysis");
+}
+
+absl::StatusOr<v1::AnalyzeLayersEvent> AnalysisClient::AnalyzeLayers(
+    const v1::AnalyzeLayersRequest& request,
+    const std::function<void(const v1::AnalyzeLayersEvent&)>& on_progress) {
+  return ReadResult(*v1::AnalysisService::NewStub(channel_),
+                    &v1::AnalysisService::Stub::AnalyzeLayers, request, on_progress, "analysis");
 }
 
 }  // namespace braid

@@ -36,14 +36,17 @@ class AnalysisClient {
   absl::StatusOr<v1::TasksResult> EvaluateTasks(
       const v1::EvaluateTasksRequest& request,
       const std::function<void(const v1::EvaluateTasksEvent&)>& on_progress);
-  // Calls `on_progress` for every event and returns the last one, which contains result and page.
+  // Analyses call `on_progress` for every event and return the last one, which contains result and
+  // page.
   absl::StatusOr<v1::AnalyzeRoutingEvent> AnalyzeRouting(
       const v1::AnalyzeRoutingRequest& request,
       const std::function<void(const v1::AnalyzeRoutingEvent&)>& on_progress);
-  // Calls `on_progress` for every event and returns the result in the last one.
-  absl::StatusOr<v1::ExpertActivity> AnalyzeExperts(
+  absl::StatusOr<v1::AnalyzeExpertsEvent> AnalyzeExperts(
       const v1::AnalyzeExpertsRequest& request,
       const std::function<void(const v1::AnalyzeExpertsEvent&)>& on_progress);
+  absl::StatusOr<v1::AnalyzeLayersEvent> AnalyzeLayers(
+      const v1::AnalyzeLayersRequest& request,
+      const std::function<void(const v1::AnalyzeLayersEvent&)>& on_progress);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

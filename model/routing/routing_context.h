@@ -38,6 +38,8 @@ struct RoutingContext {
   at::Tensor counted;
   // Receives the FFN's input x [B * L, D] of each layer, for analyses.
   std::function<void(int layer, const at::Tensor& x)> on_ffn_input = nullptr;
+  // Receives the residual stream [B * L, D] after the embedding, as layer -1, and after each layer.
+  std::function<void(int layer, const at::Tensor& h)> on_layer_output = nullptr;
   // Finetuning.embedding_noise; 0 outside training.
   double embedding_noise = 0;
 };

@@ -35,6 +35,7 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.AnalysisService/EvaluateTasks", kSubmitter},
     MethodPolicy{"/braid.v1.AnalysisService/AnalyzeRouting", kSubmitter},
     MethodPolicy{"/braid.v1.AnalysisService/AnalyzeExperts", kSubmitter},
+    MethodPolicy{"/braid.v1.AnalysisService/AnalyzeLayers", kSubmitter},
     MethodPolicy{"/braid.v1.AnalysisService/ExportMetrics", kViewer},
     MethodPolicy{"/braid.v1.AnalysisService/Export", kOperator},
     MethodPolicy{"/braid.v1.AnalysisService/Import", kOperator},

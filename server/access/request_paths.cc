@@ -18,7 +18,7 @@ using google::protobuf::Message;
 using Cancelled = std::function<bool()>;
 
 // The tables list full names without "braid.v1.".
-constexpr std::array<std::string_view, 19> kPaths = {
+constexpr std::array<std::string_view, 22> kPaths = {
     "CorpusSpec.paths",
     "DecontaminateConfig.paths",
     "DescribeCorpusRequest.paths",
@@ -33,6 +33,9 @@ constexpr std::array<std::string_view, 19> kPaths = {
     "EvaluateTasksRequest.answers_dir",
     "AnalyzeRoutingRequest.dataset_dir",
     "AnalyzeExpertsRequest.dataset_dir",
+    "AnalyzeExpertsRequest.tasks_dir",
+    "AnalyzeLayersRequest.paths",
+    "AnalyzeLayersRequest.tasks_dir",
     "ImportRequest.source_dir",
     "ImportRequest.output_dir",
     "ImportRequest.tokenizer",
@@ -40,19 +43,23 @@ constexpr std::array<std::string_view, 19> kPaths = {
     "KeptExperts.dataset_dir",
 };
 
-constexpr std::array<std::string_view, 12> kModels = {
+constexpr std::array<std::string_view, 13> kModels = {
     "RunSpec.init_from",           "EvaluateRequest.models",
     "EvaluateTasksRequest.model",  "AnalyzeRoutingRequest.model",
     "AnalyzeExpertsRequest.model", "ExportMetricsRequest.run",
     "GenerateRequest.model",       "ExportRequest.model",
     "ReportRequest.runs",          "ConvertRequest.model",
     "ImportRequest.base",          "EvaluateTasksRequest.further_models",
+    "AnalyzeLayersRequest.model",
 };
 
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 93> kTexts = {
+constexpr std::array<std::string_view, 96> kTexts = {
+    "AnalyzeExpertsRequest.tasks",
+    "AnalyzeLayersRequest.probes",
+    "AnalyzeLayersRequest.tasks",
     "CancelJobRequest.id",
     "CorpusSpec.name",
     "EmbedderConfig.text_prefix",

@@ -198,6 +198,23 @@ TEST_F(AnalysisServiceTest, ExpertAnalysisForwardsSplitAndResult) {
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1].result().model(), run_dir_.string());
   EXPECT_EQ(events[1].result().num_experts(), 8);
+  EXPECT_THAT(events[1].html(), HasSubstr("<h1>Experts of run-000001</h1>"));
+}
+
+TEST_F(AnalysisServiceTest, LayerAnalysisReadsAbsolutePathsAndIncludesItsPage) {
+  v1::AnalyzeLayersRequest request;
+  request.set_model("run-000001");
+  request.add_paths("books");
+  std::vector<v1::AnalyzeLayersEvent> events;
+  auto reader = stub_->AnalyzeLayers(&context_, request);
+  for (v1::AnalyzeLayersEvent event; reader->Read(&event);) events.push_back(event);
+  ASSERT_TRUE(reader->Finish().ok());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].probe(), "length");
+  EXPECT_EQ(events[1].result().model(), run_dir_.string());
+  EXPECT_EQ(events[1].result().probes(0).name(),
+            (std::filesystem::current_path() / "books").string());
+  EXPECT_THAT(events[1].html(), HasSubstr("<h1>Layers of run-000001</h1>"));
 }
 
 TEST_F(AnalysisServiceTest, RefusedRoutingAnalysisCarriesTheMessage) {

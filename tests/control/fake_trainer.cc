@@ -133,6 +133,14 @@ int AnalyzeExperts(const std::string& path) {
   return 0;
 }
 
+int AnalyzeLayers(const std::string& path) {
+  const auto request = ReadRequest<v1::AnalyzeLayersRequest>(path);
+  std::cout << "{\"probe\":\"length\",\"done\":1,\"total\":2}\n{\"result\":{\"model\":\""
+            << request.model() << "\",\"probes\":[{\"name\":\"" << request.paths(0)
+            << "\",\"layers\":[{\"layer\":-1,\"accuracy\":0.5}]}]}}\n";
+  return 0;
+}
+
 int AnalyzeRouting(const std::string& path) {
   const auto request = ReadRequest<v1::AnalyzeRoutingRequest>(path);
   if (request.layers_size() > 0) {
@@ -249,6 +257,7 @@ int main(int argc, char** argv) {
   if (command == "evaluate") return braid::Evaluate(argv[2]);
   if (command == "evaluate-tasks") return braid::EvaluateTasks(argv[2]);
   if (command == "analyze-experts") return braid::AnalyzeExperts(argv[2]);
+  if (command == "analyze-layers") return braid::AnalyzeLayers(argv[2]);
   if (command == "analyze-routing") return braid::AnalyzeRouting(argv[2]);
   if (command == "serve") return braid::Serve(argv[2]);
   if (command == "export") return braid::Export(argv[2]);

@@ -7,11 +7,13 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "evaluation/choice_drift.h"
 #include "formats/indexed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
 #include "model/unit_activations.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/model_path.h"
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
@@ -144,6 +146,74 @@ TEST_F(ExpertActivityTest, ModelsWithExpertsAreMeasuredAsTheyRoute) {
                absl::StatusCode::kInvalidArgument, "experts of its own");
 }
 
+TEST_F(ExpertActivityTest, PromptsOfTasksAreDomains) {
+  const auto model = Model();
+  ASSERT_OK_AND_ASSIGN(ExpertActivityOptions options,
+                       ExpertsToMeasure(*model, Split(4, v1::ExpertSplit::CONTIGUOUS, 1), {}));
+  options.max_windows_per_domain = 1;
+  const auto windows = IndexedDataset::Open(Dataset() / "heldout" / "odd").value();
+  std::vector<int32_t> prompt = windows.Read(0);
+  prompt.pop_back();
+  options.tasks = {{.task = "copy", .prompts = {prompt}}};
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity activity,
+                       MeasureExpertActivity(*model, Dataset(), options, kIgnoreProgress));
+  for (const v1::LayerExpertActivity& layer : activity.layers()) {
+    ASSERT_EQ(layer.domains_size(), 3);
+    EXPECT_EQ(layer.domains(2).domain(), "copy");
+    EXPECT_EQ(layer.domains(2).num_decisions(), std::ssize(prompt));
+    for (int e = 0; e < 4; ++e) {
+      EXPECT_NEAR(layer.domains(2).weights(e), layer.domains(1).weights(e), .05);
+    }
+  }
+}
+
+// The choices of two checkpoints, token by token.
+TEST_F(ExpertActivityTest, DriftComparesTheCheckpointsOfARun) {
+  const RunDirectory run(NewDirectory("drift"));
+  v1::RunSpec spec = TinyDenseSpec(Dataset(), 40);
+  spec.mutable_checkpoint()->set_every_steps(20);
+  spec.mutable_checkpoint()->set_keep_last(3);
+  ASSERT_OK(run.WriteSpec(spec));
+  ASSERT_OK(TrainAlone(run, spec));
+  const ModelPath newest = FindModel(run.root(), true).value();
+  const auto model = LoadModel(newest.checkpoint).value();
+  const auto older = LoadModel(CheckpointPath(run.checkpoints(), 20)).value();
+  ASSERT_OK_AND_ASSIGN(const ExpertActivityOptions options,
+                       ExpertsToMeasure(*model, Split(4, v1::ExpertSplit::KEYS, 1), {}));
+  ASSERT_OK_AND_ASSIGN(const auto drift,
+                       MeasureChoiceDrift(run.root(), newest, *model, Dataset(), options));
+  ASSERT_EQ(drift.size(), 2u);
+  for (int layer = 0; layer < 2; ++layer) {
+    const std::vector<int32_t>& expert_of = options.expert_of.at(layer);
+    const auto choices = [&](LanguageModel& of, std::span<const int32_t> ids) {
+      std::vector<int64_t> best;
+      EXPECT_OK(VisitUnits(of, ids, 1, std::vector<int>{layer}, [&](const auto& seen) {
+        for (size_t t = 0; t < ids.size(); ++t) {
+          std::vector<double> keys(4);
+          for (int u = 0; u < kUnits; ++u) keys[expert_of[u]] += seen.gate[t * kUnits + u];
+          best.push_back(std::ranges::max_element(keys) - keys.begin());
+        }
+      }));
+      return best;
+    };
+    double tokens = 0, changed = 0;
+    for (const std::string domain : {"even", "odd"}) {
+      const auto windows = IndexedDataset::Open(Dataset() / "heldout" / domain).value();
+      for (int64_t w = 0; w < windows.num_sequences(); ++w) {
+        std::vector<int32_t> ids = windows.Read(w);
+        ids.pop_back();
+        const auto before = choices(*older, ids), after = choices(*model, ids);
+        for (size_t t = 0; t < ids.size(); ++t, ++tokens) changed += before[t] != after[t];
+      }
+    }
+    EXPECT_EQ(drift[layer].layer(), layer);
+    EXPECT_EQ(drift[layer].from_step(), 20);
+    EXPECT_EQ(drift[layer].to_step(), 40);
+    EXPECT_NEAR(drift[layer].changed_share(), changed / tokens, .01);
+    EXPECT_GT(changed, 0);
+  }
+}
+
 TEST_F(ExpertActivityTest, RequestsThatMakeNoSenseAreRefused) {
   const auto dense = Model();
   const auto refused = [&](const v1::ExpertSplit& split, const std::vector<int>& layers = {}) {
@@ -167,6 +237,7 @@ TEST_F(ExpertActivityTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(events.back().result().layers_size(), 1);
   EXPECT_EQ(events.back().result().step(), 60);
   EXPECT_EQ(events.back().done(), events.back().total());
+  EXPECT_EQ(events.back().result().drift_size(), 0) << "the run has one checkpoint";
 }
 
 }  // namespace expert_activity_test

@@ -1,0 +1,121 @@
+#include "evaluation/choice_drift.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/splitmix.h"
+#include "base/status_macros.h"
+#include "evaluation/heldout_windows.h"
+#include "formats/packed_dataset.h"
+#include "model/config/model_config.h"
+#include "model/unit_activations.h"
+#include "runs/checkpoint.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/run_directory.h"
+#include "trainer/training_state.h"
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The sets of experts of all tokens, as hashes, by layer.
+using ChoicesByLayer = std::map<int, std::vector<uint64_t>>;
+
+uint64_t HashOfChoice(std::vector<int32_t> chosen) {
+  std::ranges::sort(chosen);
+  uint64_t hash = 0;
+  for (const int32_t expert : chosen) hash = Mix64(hash, static_cast<uint64_t>(expert));
+  return hash;
+}
+
+absl::Status AddWindow(LanguageModel& model, const Batch& batch,
+                       const ExpertActivityOptions& options, const std::vector<int>& layers,
+                       ChoicesByLayer* choices) {
+  return VisitUnits(model, batch.inputs, 1, layers, [&](const UnitActivations& seen) {
+    const std::vector<int32_t>& expert_of = options.expert_of.at(seen.layer);
+    const size_t units = expert_of.size(), k = seen.chosen.size() / batch.inputs.size();
+    for (int64_t t = 0; t < batch.lengths[0]; ++t) {
+      (*choices)[seen.layer].push_back(HashOfChoice(
+          ChosenExperts(seen.gate.subspan(t * units, units), seen.chosen.subspan(t * k, k),
+                        expert_of, options.num_experts, options.active_experts)));
+    }
+  });
+}
+
+absl::StatusOr<ChoicesByLayer> ReadChoices(LanguageModel& model, const fs::path& dataset_dir,
+                                           const ExpertActivityOptions& options) {
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  ASSIGN_OR_RETURN(const std::vector<HeldoutDomain> domains,
+                   OpenDomains(dataset_dir, info, options.max_windows_per_domain));
+  std::vector<int> layers;
+  for (const auto& [layer, expert_of] : options.expert_of) layers.push_back(layer);
+  ChoicesByLayer choices;
+  for (const HeldoutDomain& domain : domains) {
+    for (int64_t window = 0; window < domain.num_windows; ++window) {
+      ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(std::span(&window, 1)));
+      RETURN_IF_ERROR(AddWindow(model, batch, options, layers, &choices));
+    }
+  }
+  return choices;
+}
+
+// Returns whether both models choose among the same experts.
+bool AreComparable(v1::ModelConfig a, v1::ModelConfig b) {
+  for (v1::ModelConfig* config : {&a, &b}) {
+    if (config->routing().has_token()) {
+      config->mutable_routing()->mutable_token()->clear_active_experts();
+    }
+  }
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+void AddDrift(const ChoicesByLayer& before, int64_t from, const ChoicesByLayer& after, int64_t to,
+              std::vector<v1::ChoiceDrift>* drift) {
+  for (const auto& [layer, choices] : after) {
+    const std::vector<uint64_t>& others = before.at(layer);
+    int64_t changed = 0;
+    for (size_t i = 0; i < choices.size(); ++i) changed += choices[i] != others[i];
+    v1::ChoiceDrift& entry = drift->emplace_back();
+    entry.set_layer(layer);
+    entry.set_from_step(from);
+    entry.set_to_step(to);
+    entry.set_changed_share(static_cast<double>(changed) / static_cast<double>(choices.size()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
+    const fs::path& run, const ModelPath& newest, LanguageModel& model, const fs::path& dataset_dir,
+    const ExpertActivityOptions& options) {
+  const fs::path checkpoints = RunDirectory(run).checkpoints();
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(checkpoints));
+  std::ranges::sort(steps);
+  std::vector<v1::ChoiceDrift> drift;
+  std::optional<std::pair<int64_t, ChoicesByLayer>> before;
+  for (const int64_t step : steps) {
+    if (step > newest.source.step()) break;
+    ChoicesByLayer choices;
+    if (step == newest.source.step()) {
+      if (!before.has_value()) break;
+      ASSIGN_OR_RETURN(choices, ReadChoices(model, dataset_dir, options));
+    } else {
+      const absl::StatusOr<ModelPath> path =
+          FindModel(CheckpointPath(checkpoints, step), /*strict=*/false);
+      if (!path.ok() || !AreComparable(path->state.model, newest.state.model)) continue;
+      if (newest.state.use_average && !path->state.has_average) continue;
+      ASSIGN_OR_RETURN(const auto older, LoadModel(path->checkpoint, newest.state.use_average));
+      ASSIGN_OR_RETURN(choices, ReadChoices(*older, dataset_dir, options));
+    }
+    if (before.has_value()) AddDrift(before->second, before->first, choices, step, &drift);
+    before = {step, std::move(choices)};
+  }
+  return drift;
+}
+
+}  // namespace braid

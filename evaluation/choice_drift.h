@@ -1,0 +1,26 @@
+// How the experts that tokens choose change during training.
+#ifndef BRAID_EVALUATION_CHOICE_DRIFT_H_
+#define BRAID_EVALUATION_CHOICE_DRIFT_H_
+
+#include <filesystem>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "braid/v1/analysis.pb.h"
+#include "evaluation/expert_activity.h"
+#include "model/language_model.h"
+#include "runs/model_path.h"
+
+namespace braid {
+
+// Compares, token by token, the experts of `options` that held-out windows choose in successive
+// checkpoints of the run up to `newest`, which `model` is: by layer, oldest pair first. Checkpoints
+// with another configuration, such as those before experts were in use, and damaged ones are left
+// out. Holds two models at a time, and 8 bytes for each token and layer.
+absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
+    const std::filesystem::path& run, const ModelPath& newest, LanguageModel& model,
+    const std::filesystem::path& dataset_dir, const ExpertActivityOptions& options);
+
+}  // namespace braid
+
+#endif  // BRAID_EVALUATION_CHOICE_DRIFT_H_

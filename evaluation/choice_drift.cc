@@ -41,7 +41,7 @@ absl::Status AddWindow(LanguageModel& model, const Batch& batch,
     const size_t units = expert_of.size(), k = seen.chosen.size() / batch.inputs.size();
     for (int64_t t = 0; t < batch.lengths[0]; ++t) {
       (*choices)[seen.layer].push_back(HashOfChoice(
-          ChosenExperts(seen.gate.subspan(t * units, units), seen.chosen.subspan(t * k, k),
+          ChosenExperts(seen.keys.subspan(t * units, units), seen.chosen.subspan(t * k, k),
                         expert_of, options.num_experts, options.active_experts)));
     }
   });

@@ -230,15 +230,15 @@ absl::StatusOr<ExpertActivityOptions> SplitToMeasure(LanguageModel& model, v1::E
 
 }  // namespace
 
-std::vector<int32_t> ChosenExperts(std::span<const float> gate, std::span<const int32_t> routed,
+std::vector<int32_t> ChosenExperts(std::span<const float> keys, std::span<const int32_t> routed,
                                    std::span<const int32_t> expert_of, int num_experts,
                                    int active) {
   std::vector<int32_t> chosen;
   std::ranges::copy_if(routed, std::back_inserter(chosen), [](int32_t e) { return e >= 0; });
   if (!routed.empty()) return chosen;
-  std::vector<double> keys(num_experts);
-  for (size_t u = 0; u < gate.size(); ++u) keys[expert_of[u]] += gate[u];
-  return HighestGroups(keys, active);
+  std::vector<double> sums(num_experts);
+  for (size_t u = 0; u < keys.size(); ++u) sums[expert_of[u]] += keys[u];
+  return HighestGroups(sums, active);
 }
 
 absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1::ExpertSplit split,

@@ -33,9 +33,9 @@ struct ExpertActivityOptions {
 };
 
 // Returns the experts that a token uses: `routed`, where the model routes it, without the entries
-// of -1; otherwise the `active` experts whose units have the highest means of `gate` [U], of which
+// of -1; otherwise the `active` experts whose units have the highest means of `keys` [U], of which
 // ties go to the lowest index. expert_of [U] is the expert of each unit.
-std::vector<int32_t> ChosenExperts(std::span<const float> gate, std::span<const int32_t> routed,
+std::vector<int32_t> ChosenExperts(std::span<const float> keys, std::span<const int32_t> routed,
                                    std::span<const int32_t> expert_of, int num_experts, int active);
 
 // Returns the experts of the units: those of a model with TOKEN_CHOICE experts, or those that

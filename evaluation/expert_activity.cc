@@ -15,6 +15,7 @@
 #include "evaluation/routing_analysis.h"
 #include "formats/packed_dataset.h"
 #include "model/config/expert_split_config.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/unit_activations.h"
@@ -275,6 +276,7 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
   RETURN_IF_ERROR(ReadDatasetInfo(dataset_dir).status());
   RETURN_IF_ERROR(VerifyDataset(dataset_dir));
   RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
+  RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(ExpertActivityOptions options,
                    ExpertsToMeasure(*model, request.split(),

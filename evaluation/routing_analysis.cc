@@ -15,6 +15,7 @@
 #include "evaluation/utilization.h"
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
@@ -152,6 +153,7 @@ absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
   RETURN_IF_ERROR(VerifyDataset(dataset_dir));
   RETURN_IF_ERROR(CheckTokenizer(path.checkpoint, dataset_dir));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(dataset_dir / "tokenizer.model"));
+  RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   const RoutingAnalysisOptions options = {
       .layers = layers,

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/splitmix.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/rotary_frequencies.h"
@@ -280,7 +281,11 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuni
   BindAdapters(config, finetuning, binder, &w.layers);
   w.final_norm = binder.Bind("model.norm.weight", {d});
   w.mixing = BindMixing(config, binder);
-  w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
+  if (config.has_label_head()) {
+    w.head = binder.Bind(kLabelHead);
+  } else {
+    w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
+  }
   return w;
 }
 

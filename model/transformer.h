@@ -46,7 +46,7 @@ struct TransformerWeights {
   at::Tensor embedding;  // [V, D]
   std::vector<LayerWeights> layers;
   at::Tensor final_norm;  // [D]
-  at::Tensor head;        // [V, D]; the embedding itself when tied
+  at::Tensor head;        // [V, D]; the embedding itself when tied; [HeadWidth, D] of labels
   MixingWeights mixing;
 };
 

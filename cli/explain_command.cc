@@ -284,6 +284,15 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
   if (!absl::StartsWith(options.id, "job-")) {
     ASSIGN_OR_RETURN(auto supervised, FindSupervised(session, options.id));
     if (supervised.has_value()) {
+      if (!options.run.empty()) {
+        ASSIGN_OR_RETURN(const auto run, FindSupervised(session, options.run));
+        if (!run.has_value() || run->order.dataset_key != supervised->order.dataset_key) {
+          return absl::InvalidArgumentError(absl::StrCat("--run: got ", options.run,
+                                                         ", expected a run on ",
+                                                         supervised->dataset_dir.string()));
+        }
+        supervised->order = run->order;
+      }
       if (options.batch.has_value()) supervised->order.global_batch_size = *options.batch;
       if (options.seed.has_value()) supervised->order.seed = *options.seed;
       if (options.num_steps.has_value()) supervised->order.num_steps = *options.num_steps;

@@ -14,6 +14,7 @@
 #include "formats/tokenizer.h"
 #include "pipeline/stages/provenance.h"
 #include "pipeline/supervised/supervised_dataset.h"
+#include "runs/run_directory.h"
 
 namespace braid {
 namespace {
@@ -31,8 +32,23 @@ nlohmann::json ExamplesJson(const std::vector<StoredExample>& examples,
                     {"tokens", example.tokens},
                     {"targets", targets},
                     {"text", tokenizer.Decode(example.tokens)}});
+    if (!example.label.empty()) list.back()["label"] = example.label;
   }
   return list;
+}
+
+// Returns the specification of the run that `id` names, by id or directory; nullopt for any other
+// id.
+absl::StatusOr<std::optional<v1::RunSpec>> SpecOfRun(Session& session, const std::string& id) {
+  std::error_code error;
+  if (absl::StartsWith(id, "run-") && !std::filesystem::is_directory(id, error)) {
+    ASSIGN_OR_RETURN(TrainingClient client, session.Training());
+    ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
+    return std::move(*run.mutable_spec());
+  }
+  const RunDirectory run(id);
+  if (!std::filesystem::exists(run.spec(), error)) return std::nullopt;
+  return run.ReadSpec();
 }
 
 }  // namespace
@@ -41,14 +57,13 @@ absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session
                                                                 const std::string& id) {
   SupervisedSubject subject;
   std::error_code error;
-  if (absl::StartsWith(id, "run-") && !std::filesystem::is_directory(id, error)) {
-    ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-    ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(id));
-    subject.dataset_dir = run.spec().dataset_dir();
+  ASSIGN_OR_RETURN(const std::optional<v1::RunSpec> spec, SpecOfRun(session, id));
+  if (spec) {
+    subject.dataset_dir = spec->dataset_dir();
     subject.order.run = id;
-    subject.order.global_batch_size = run.spec().batch().global_batch_size();
-    subject.order.seed = run.spec().seed();
-    subject.order.num_steps = run.spec().num_steps();
+    subject.order.global_batch_size = spec->batch().global_batch_size();
+    subject.order.seed = spec->seed();
+    subject.order.num_steps = spec->num_steps();
   } else {
     subject.dataset_dir = id;
   }
@@ -73,7 +88,8 @@ absl::Status ExplainExamples(const SupervisedSubject& subject,
     out << "instance " << instance << ": " << examples.size() << " examples\n";
     for (const StoredExample& example : examples) {
       out << "\ntoken " << example.begin << ": ";
-      PrintEncodedExample(example.place, example.tokens, example.targets, *tokenizer, out);
+      PrintEncodedExample(example.place, example.tokens, example.targets, example.label, *tokenizer,
+                          out);
     }
     out << "\n";
   }
@@ -89,10 +105,10 @@ absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& p
   const std::optional<uint32_t> example = provenance.FindDocument(place);
   if (!example.has_value()) {
     const std::string nearest = NearestWord(place, provenance.IdsAround(place, kPlacesAround));
-    return absl::NotFoundError(
-        absl::StrCat("--document: got ", place, ", expected FILE:LINE of a training example of ",
-                     subject.dataset_dir.string(), nearest.empty() ? "" : "; did you mean ",
-                     nearest, nearest.empty() ? "" : "?"));
+    return absl::NotFoundError(absl::StrCat(
+        "--document: got ", place, ", expected FILE:LINE of a training example of ",
+        subject.dataset_dir.string(), ", as --data named the file",
+        nearest.empty() ? "" : "; did you mean ", nearest, nearest.empty() ? "" : "?"));
   }
   nlohmann::json list = nlohmann::json::array();
   for (const ProvenanceSpan& span : provenance.Document(*example)) {

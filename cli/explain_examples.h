@@ -22,7 +22,8 @@ struct SupervisedSubject {
   DataOrder order;
 };
 
-// Returns the supervised dataset that `id` names, a dataset directory or a run on one; nullopt for
+// Returns the supervised dataset that `id` names, a dataset directory, or the id or
+// directory of a run on one; nullopt for
 // any other id. Errors: those of GetRun and ReadDatasetInfo.
 absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
                                                                 const std::string& id);

@@ -1,7 +1,9 @@
 // The commands "export" and "import".
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,10 +15,13 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "client/terminal/source_warning.h"
+#include "inference/huggingface/adapter_files.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Replaces the error of an interrupted call.
 template <class Response>
@@ -91,6 +96,31 @@ void PrintImport(const v1::ImportResponse& response, std::ostream& out) {
       << std::endl;
 }
 
+// Returns the model that adapter_config.json names; "" without any.
+std::string StatedBase(const fs::path& adapter) {
+  const absl::StatusOr<std::string> text = ReadFile(adapter / kAdapterConfigFile);
+  if (!text.ok()) return "";
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto name = json.is_object() ? json.find("base_model_name_or_path") : json.end();
+  return name != json.end() && name->is_string() ? name->get<std::string>() : "";
+}
+
+// Warns when the last folder of neither name is a part of the other: a run id is a part of the path
+// of its checkpoints.
+void WarnOfOtherBase(const ImportOptions& options, std::ostream& out) {
+  const std::string stated = StatedBase(options.adapter);
+  const auto last_is_in = [](const fs::path& a, const fs::path& b) {
+    const fs::path last = a.has_filename() ? a.filename() : a.parent_path().filename();
+    return std::ranges::find(b, last) != b.end();
+  };
+  if (stated.empty() || last_is_in(stated, options.base) || last_is_in(options.base, stated)) {
+    return;
+  }
+  out << "braid: warning: " << (fs::path(options.adapter) / kAdapterConfigFile).string()
+      << ": base_model_name_or_path: got " << stated << ", but --base is " << options.base
+      << "; check that both are the same model" << std::endl;
+}
+
 absl::Status Import(Session& session, const ImportOptions& options) {
   if (options.source.empty() == options.adapter.empty()) {
     return absl::InvalidArgumentError(
@@ -105,6 +135,7 @@ absl::Status Import(Session& session, const ImportOptions& options) {
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
   ASSIGN_OR_RETURN(const v1::ImportResponse response, UnlessInterrupted(client.Import(request)));
+  if (!options.adapter.empty()) WarnOfOtherBase(options, std::cerr);
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {

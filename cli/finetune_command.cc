@@ -76,6 +76,12 @@ absl::Status Finetune(Session& session, FinetuneOptions& options) {
   ASSIGN_OR_RETURN(v1::RunSpec spec, options.Spec());
   options.seed = spec.seed();  // the examples are ordered by it, too
   ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
+  if (data.plan.labels) {
+    v1::LabelHead* const head = spec.mutable_model()->mutable_label_head();
+    head->set_regression(data.plan.labels->regression);
+    head->mutable_classes()->Assign(data.plan.labels->classes.begin(),
+                                    data.plan.labels->classes.end());
+  }
   if (options.dry_run) return DryRun(session, spec, data);
   ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
   RETURN_IF_ERROR(FillValidation(data, num_steps, &spec));
@@ -104,6 +110,8 @@ void AddFinetuneCommand(CommandLine& program) {
       "  braid finetune base --data chats.jsonl.zst --template llama2 --loss-on last-answer\n"
       "  braid finetune base --data pairs.json --field prompt=question --field answer=reply\n"
       "  braid finetune base --data train.jsonl --validation-data valid.jsonl --patience 3\n"
+      "  braid finetune base --task sst2 --data downstream/ --lora r=8 --label-head\n"
+      "  braid finetune base --data chats.jsonl --data code.jsonl=2 --data web.jsonl=0.5\n"
       "\n"
       "Formats: alpaca (instruction, input, output), sharegpt (conversations), messages,\n"
       "prompt (prompt, completion) and text. The dataset is prepared on this machine before the\n"

@@ -16,6 +16,7 @@
 #include "evaluation/tasks/task_spec.h"
 #include "formats/manifest.h"
 #include "model/config/expert_split_config.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "pipeline/store/stage_key.h"
 #include "pipeline/store/stage_store.h"
@@ -32,7 +33,12 @@ constexpr int32_t kSplitVersion = 1;
 absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
   if (options.task.empty()) {
     ASSIGN_OR_RETURN(const auto fields, options.Fields());
-    return ReadRecordFiles(options.data, options.format, fields);
+    ASSIGN_OR_RETURN(const auto files, options.WeighedData());
+    std::vector<std::string> paths;
+    for (const auto& [path, weight] : files) paths.push_back(path);
+    ASSIGN_OR_RETURN(RecordSet records, ReadRecordFiles(paths, options.format, fields));
+    for (size_t i = 0; i < files.size(); ++i) records.sources[i].weight = files[i].second;
+    return records;
   }
   if (options.data.size() != 1) {
     return absl::InvalidArgumentError(
@@ -66,6 +72,38 @@ bool RoutesSegments(const v1::ModelConfig& model) {
   return UsesExperts(model) && model.routing().router() != v1::TOKEN_CHOICE;
 }
 
+// Returns the classes that the answers of a task have, which must be the same for all its examples.
+absl::StatusOr<std::vector<std::string>> ClassesOfTask(const std::string& name) {
+  ASSIGN_OR_RETURN(const v1::TaskSpec task, BuiltinTask(name));
+  std::optional<std::vector<std::string>> classes = CommonChoices(task);
+  if (classes) return *std::move(classes);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--label-head: got task ", name,
+                   ", whose answers differ between examples, expected a task with the same choices "
+                   "for all, such as sst2, or --label-head=regression for numbers"));
+}
+
+// Returns what --label-head asks for; the classes of a model that has a head already, or of a task.
+absl::StatusOr<std::optional<ExampleLabels>> LabelsOf(const FinetuneOptions& options,
+                                                      const v1::ModelConfig& model) {
+  if (!options.with_label_head) {
+    RETURN_IF_ERROR(CheckPredictsTokens(model, "model without --label-head"));
+    return std::nullopt;
+  }
+  if (options.loss_on == "everything") {
+    return absl::InvalidArgumentError(
+        "--loss-on: got everything with --label-head, expected answers: the last one is the label");
+  }
+  ExampleLabels labels{.regression = options.label_head == "regression", .classes = {}};
+  if (labels.regression) return labels;
+  const auto& classes = model.label_head().classes();
+  labels.classes.assign(classes.begin(), classes.end());
+  if (labels.classes.empty() && !options.task.empty()) {
+    ASSIGN_OR_RETURN(labels.classes, ClassesOfTask(options.task));
+  }
+  return labels;
+}
+
 absl::StatusOr<SupervisedSettings> SettingsOf(const FinetuneOptions& options,
                                               const FinetuneData& data) {
   SupervisedSettings settings;
@@ -81,13 +119,15 @@ absl::StatusOr<SupervisedSettings> SettingsOf(const FinetuneOptions& options,
   settings.validation_share = options.validation;
   settings.seed = options.seed;
   settings.strict = options.strict;
+  ASSIGN_OR_RETURN(settings.labels, LabelsOf(options, data.start.model));
+  settings.encoding.labels = settings.labels.has_value();
   return settings;
 }
 
 // Returns a name for the dataset: the task, or the first file without its extensions.
-std::string NameOf(const FinetuneOptions& options) {
+std::string NameOf(const FinetuneOptions& options, const FinetuneData& data) {
   if (!options.task.empty()) return options.task;
-  const std::string file = std::filesystem::path(options.data[0]).filename().string();
+  const std::string file = std::filesystem::path(data.sources[0].path).filename().string();
   return file.substr(0, file.find('.'));
 }
 
@@ -193,8 +233,8 @@ absl::StatusOr<FinetuneInputs> StoreFinetuneInputs(Session& session, const Finet
   ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(place.root / "lock"));
   FinetuneInputs inputs;
   inputs.model = ModelReference(options.model);
-  const SupervisedDataset dataset = {NameOf(options), data.plan,       data.sources,
-                                     data.settings,   *data.tokenizer, data.tokenizer_bytes};
+  const SupervisedDataset dataset = {NameOf(options, data), data.plan,       data.sources,
+                                     data.settings,         *data.tokenizer, data.tokenizer_bytes};
   const std::string key = SupervisedKey(dataset);
   StageStore store(place.root, {.home = place.home});
   ASSIGN_OR_RETURN(const StoredStage stored, store.Produce("pack", key, [&](StageWriter& stage) {

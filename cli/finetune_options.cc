@@ -1,5 +1,8 @@
 #include "cli/finetune_options.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -14,6 +17,7 @@ namespace braid {
 namespace {
 
 constexpr double kDefaultEpochs = 3;
+constexpr double kMaxWeight = 1000;
 constexpr char kLoraForm[] = "r=N, alpha=X, dropout=X, targets=q,v, layers=N,N or rs";
 
 absl::Status LoraError(const std::string& part) {
@@ -65,9 +69,9 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
   constexpr char kData[] = "Data";
   command
       ->add_option("--data", options->data,
-                   "Files of JSON records (.json, .jsonl, also .gz and .zst); with --task, the "
-                   "directory of task files")
-      ->type_name("FILE")
+                   "Files of JSON records (.json, .jsonl, also .gz and .zst), read WEIGHT times "
+                   "a pass (default: 1); with --task, the directory of task files")
+      ->type_name("FILE[=WEIGHT]")
       ->required()
       ->group(kData);
   command->add_option("--task", options->task, "Train on prompts and right answers of this task")
@@ -94,6 +98,20 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
                    "Tokens that are targets: all answers, the last answer, or everything")
       ->check(OneOf({"answers", "last-answer", "everything"}))
       ->capture_default_str()
+      ->group(kData);
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--label-head",
+          [options](const std::vector<std::string>& values) {
+            options->with_label_head = true;
+            const bool stated = !values.empty() && !values[0].empty();
+            options->label_head = stated ? values[0] : "classes";
+          },
+          "Train a linear head that predicts the answers as labels: classes (the default) or "
+          "regression, whose answers are numbers [model.label_head]")
+      ->type_name("KIND")
+      ->expected(0, 1)
+      ->check(OneOf({"classes", "regression"}))
       ->group(kData);
   CLI::Option* const share =
       command
@@ -246,6 +264,29 @@ absl::StatusOr<std::optional<v1::ExpertSplit>> FinetuneOptions::Split() const {
   if (asked.num_experts() == 0) return std::nullopt;
   asked.set_seed(seed);
   return asked;
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, double>>> FinetuneOptions::WeighedData() const {
+  std::vector<std::pair<std::string, double>> files;
+  for (const std::string& text : data) {
+    const size_t equals = text.rfind('=');
+    std::error_code error;
+    if (equals == text.npos || std::filesystem::exists(text, error)) {
+      files.emplace_back(text, 1);
+      continue;
+    }
+    double weight = 0;
+    if (!absl::SimpleAtod(text.substr(equals + 1), &weight) ||
+        !(weight > 0 && weight <= kMaxWeight)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--data: got ", text,
+                       ", which is not a file, expected FILE=WEIGHT with a weight above 0 "
+                       "and at most ",
+                       kMaxWeight, ", such as chats.jsonl=0.5"));
+    }
+    files.emplace_back(text.substr(0, equals), weight);
+  }
+  return files;
 }
 
 absl::StatusOr<std::map<std::string, std::string>> FinetuneOptions::Fields() const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,7 +31,9 @@ struct FinetuneOptions {
   bool strict = false;
   // The run.
   std::string lora, validate_every, request_id;
-  bool with_lora = false, no_recompose = false, dry_run = false, wait = false;
+  std::string label_head;
+  bool with_label_head = false, with_lora = false, no_recompose = false, dry_run = false,
+       wait = false;
   double epochs = 0;
   std::vector<std::string> train, rates;
   FieldFlags fields{"braid.v1.RunSpec"}, split{"braid.v1.ExpertSplit", std::nullopt};
@@ -42,6 +45,9 @@ struct FinetuneOptions {
   absl::StatusOr<v1::RunSpec> Spec() const;
   // Returns how to split the FFNs of the model for the run; nullopt without --experts.
   absl::StatusOr<std::optional<v1::ExpertSplit>> Split() const;
+  // Returns --data without weights, and the weight of each value: FILE=WEIGHT, unless a file has
+  // that name, and 1 without. InvalidArgument for a weight that is not positive.
+  absl::StatusOr<std::vector<std::pair<std::string, double>>> WeighedData() const;
   // Returns --field PART=NAME as a map. InvalidArgument for a value without '='.
   absl::StatusOr<std::map<std::string, std::string>> Fields() const;
 };

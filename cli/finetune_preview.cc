@@ -20,6 +20,7 @@ namespace {
 // Tokens shown of a longer stretch of prompt or targets: at its begin and at its end.
 constexpr size_t kShownAtBegin = 6, kShownAtEnd = 12;
 constexpr double kBytesPerMiB = 1 << 20;
+constexpr size_t kShownClasses = 10;
 
 bool IsTarget(std::span<const TokenRange> targets, size_t token) {
   return std::ranges::any_of(targets, [&](const TokenRange& range) {
@@ -96,6 +97,15 @@ void PrintSplit(const v1::RunSpec& spec, const FinetuneData& data, std::ostream&
       << "\n";
 }
 
+std::string LabelsLine(const SupervisedPlan& plan) {
+  if (!plan.labels) return "";
+  const std::vector<std::string>& classes = plan.labels->classes;
+  if (plan.labels->regression) return "labels     numbers\n";
+  const auto shown = std::span(classes).first(std::min(classes.size(), kShownClasses));
+  return absl::StrCat("labels     ", classes.size(), " classes: ", absl::StrJoin(shown, ", "),
+                      classes.size() > kShownClasses ? ", ..." : "", "\n");
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> PlannedSteps(const v1::RunSpec& spec, const FinetuneData& data) {
@@ -112,9 +122,15 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
                        std::ostream& out) {
   const SupervisedPlan& plan = data.plan;
   out << "model      " << data.start.checkpoint.string() << "\n";
-  for (const RecordSource& source : data.sources) {
+  for (size_t i = 0; i < data.sources.size(); ++i) {
+    const RecordSource& source = data.sources[i];
     out << "data       " << source.path << ": " << source.num_records << " records, "
-        << source.format << "\n";
+        << source.format;
+    if (source.weight != 1) {
+      out << ", weight " << source.weight << ": " << plan.counts.of_source[i]
+          << " training examples a pass";
+    }
+    out << "\n";
   }
   PrintNotes(plan.counts, out);
   out << "template   " << std::string(data.settings.encoding.chat.name) << "\n"
@@ -125,7 +141,8 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
       << "sequences  " << plan.training.sequences.size() << " of " << data.settings.sequence_length
       << ", " << absl::StrFormat("%.1f %% filled", 100 * plan.filled)
       << (data.settings.pack ? "" : ", one example each because the model routes segments") << "\n"
-      << "steps      " << num_steps << " of " << BatchOf(spec) << " sequences\n";
+      << LabelsLine(plan) << "steps      " << num_steps << " of " << BatchOf(spec)
+      << " sequences\n";
   if (data.split) PrintSplit(spec, data, out);
 }
 
@@ -141,11 +158,17 @@ void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters,
 }
 
 void PrintEncodedExample(const std::string& place, std::span<const int32_t> tokens,
-                         std::span<const TokenRange> targets, const Tokenizer& tokenizer,
-                         std::ostream& out) {
+                         std::span<const TokenRange> targets, const std::string& label,
+                         const Tokenizer& tokenizer, std::ostream& out) {
   int64_t num_targets = 0;
   for (const TokenRange& range : targets) num_targets += range.end - range.begin;
-  out << place << ": " << tokens.size() << " tokens, " << num_targets << " targets\n";
+  if (label.empty()) {
+    out << place << ": " << tokens.size() << " tokens, " << num_targets << " targets\n";
+  } else {
+    tokens = tokens.first(tokens.size() - 1);
+    targets = {};
+    out << place << ": " << tokens.size() << " tokens, label \"" << label << "\"\n";
+  }
   const std::set<size_t> shown = ShownTokens(tokens.size(), targets);
   size_t next = 0;
   for (const size_t i : shown) {
@@ -161,7 +184,12 @@ void PrintEncodedExamples(const FinetuneData& data, std::ostream& out) {
   for (const size_t i : PreviewedExamples(data)) {
     out << "\n";
     PrintEncodedExample(training.places[i], training.examples[i].tokens,
-                        training.examples[i].targets, *data.tokenizer, out);
+                        training.examples[i].targets, training.examples[i].label, *data.tokenizer,
+                        out);
+  }
+  if (data.plan.labels) {
+    out << "\nThe head predicts the label after the last token.\n";
+    return;
   }
   out << "\nTokens marked * are targets: the loss counts them, and no others.\n";
 }
@@ -177,6 +205,7 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
     examples.push_back({{"place", plan.training.places[i]},
                         {"tokens", plan.training.examples[i].tokens},
                         {"targets", targets}});
+    if (plan.labels) examples.back()["label"] = plan.training.examples[i].label;
   }
   nlohmann::json plan_json = {{"model", data.start.checkpoint.string()},
                               {"template", data.settings.encoding.chat.name},
@@ -193,6 +222,10 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
                               {"filled", plan.filled},
                               {"num_steps", num_steps},
                               {"examples", examples}};
+  if (plan.labels) {
+    plan_json["regression"] = plan.labels->regression;
+    plan_json["classes"] = plan.labels->classes;
+  }
   if (data.split) {
     const v1::RoutingConfig& routing = data.start.model.routing();
     plan_json["split"] = {{"method", MethodName(*data.split)},

@@ -24,10 +24,11 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
 void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters, std::ostream& out);
 
 // Prints the tokens of an example with their ids, one a line, and marks those that are targets.
-// Long stretches of either kind are shortened.
+// Long stretches of either kind are shortened. With a label, the tokens are the prompt and its end,
+// which is not shown.
 void PrintEncodedExample(const std::string& place, std::span<const int32_t> tokens,
-                         std::span<const TokenRange> targets, const Tokenizer& tokenizer,
-                         std::ostream& out);
+                         std::span<const TokenRange> targets, const std::string& label,
+                         const Tokenizer& tokenizer, std::ostream& out);
 
 // Prints three training examples: the first, the middle and the last one.
 void PrintEncodedExamples(const FinetuneData& data, std::ostream& out);

@@ -130,6 +130,8 @@ AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string ide
   asked.codec = CodecOf(model.config(), tokenizer);
   asked.context_length = model.config().sequence_length();
   asked.identity = std::move(identity);
+  const auto& classes = model.config().label_head().classes();
+  asked.classes.assign(classes.begin(), classes.end());
   asked.new_decoder = [&](v1::InferenceRouting routing) {
     return model.NewDecoder(routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt
                                                           : MergeMode::kSegment);
@@ -199,6 +201,12 @@ absl::StatusOr<std::vector<int>> ActiveExperts(const v1::EvaluateTasksRequest& r
   return numbers;
 }
 
+// Returns the number of demonstrations; -1 for that of the task. A label head is asked without.
+int ShotsAsked(const v1::EvaluateTasksRequest& request, const v1::ModelConfig& model) {
+  if (request.has_num_shots()) return request.num_shots();
+  return model.has_label_head() ? 0 : -1;
+}
+
 class TaskRun {
  public:
   TaskRun(const v1::EvaluateTasksRequest& request, LanguageModel& weights, const AskedModel& model,
@@ -213,7 +221,7 @@ class TaskRun {
         routings_(std::move(routings)),
         contamination_(contamination),
         emit_(emit) {
-    options_.num_shots = request.has_num_shots() ? request.num_shots() : -1;
+    options_.num_shots = ShotsAsked(request, weights.config());
     options_.seed = request.seed();
     options_.max_examples = request.max_examples();
     options_.answers_dir = answers_dir;
@@ -316,6 +324,12 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
                            v1::TasksResult* result) {
   ASSIGN_OR_RETURN(const std::optional<Contamination> contamination,
                    ContaminationOf(found.path.run));
+  if (found.path.state.model.label_head().regression()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model: ", found.name,
+                     ": got a label head that predicts numbers, expected one with classes; its "
+                     "validation loss is the squared error"));
+  }
   ASSIGN_OR_RETURN(auto routings, Routings(request, found.path.state.model));
   ASSIGN_OR_RETURN(const auto model,
                    LoadModel(found.path.checkpoint, found.path.state.use_average));
@@ -340,7 +354,7 @@ absl::StatusOr<std::vector<ExampleAnswer>> AnswersOf(const v1::EvaluateTasksRequ
                                                      const v1::TaskResult& result) {
   TaskEvaluationOptions options;
   options.routing = result.routing();
-  options.num_shots = request.has_num_shots() ? request.num_shots() : -1;
+  options.num_shots = ShotsAsked(request, model.path.state.model);
   options.seed = request.seed();
   options.max_examples = request.max_examples();
   options.answers_dir = model.answers_dir;

@@ -12,6 +12,7 @@
 #include "evaluation/inference_routings.h"
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -74,6 +75,7 @@ class Planner {
   absl::Status AddModel(const std::string& name) {
     ASSIGN_OR_RETURN(const ModelPath path, FindModel(name, request_.strict()));
     ASSIGN_OR_RETURN(const FileSummary tokenizer, SummarizeFile(path.checkpoint / kTokenizerFile));
+    RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, name));
     ModelToScore model{.name = name,
                        .checkpoint = path.checkpoint,
                        .average = path.state.use_average,
@@ -167,6 +169,10 @@ class Planner {
                      " and paths, expected only one of them");
     }
     ASSIGN_OR_RETURN(info_, ReadDatasetInfo(plan_.dataset_dir));
+    if (info_.labeled()) {
+      return Invalid("dataset_dir: got ", plan_.dataset_dir.string(),
+                     ", whose examples have labels, expected data of tokens");
+    }
     RETURN_IF_ERROR(VerifyDataset(plan_.dataset_dir));
     ASSIGN_OR_RETURN(tokenizer_, SummarizeFile(plan_.dataset_dir / kTokenizerFile));
     return absl::OkStatus();

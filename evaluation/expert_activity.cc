@@ -19,6 +19,7 @@
 #include "formats/tokenizer.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/unit_activations.h"
@@ -315,6 +316,7 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
   ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
+  RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   ASSIGN_OR_RETURN(ExpertActivityOptions options,
                    ExpertsToMeasure(*model, request.split(),

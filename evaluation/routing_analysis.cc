@@ -16,6 +16,7 @@
 #include "evaluation/utilization.h"
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
@@ -150,6 +151,7 @@ absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
       LayersToAnalyze(path.state.model, {request.layers().begin(), request.layers().end()}));
   ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(dataset_dir / "tokenizer.model"));
+  RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
   const RoutingAnalysisOptions options = {
       .layers = layers,

@@ -25,6 +25,8 @@ constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 constexpr int kDatasetInfoDepth = 2;  // an object that holds arrays of strings
 constexpr size_t kMaxQuotedBytes = 100;
+// The version of supervised datasets without labels.
+constexpr int64_t kUnlabeledVersion = 2;
 
 absl::Status BadDatasetField(const std::filesystem::path& path, const std::string& field,
                              const std::string& got, const std::string& expected) {
@@ -131,6 +133,16 @@ absl::Status CheckDatasetDomains(const std::filesystem::path& path,
   return absl::OkStatus();
 }
 
+absl::Status CheckLabelFields(const std::filesystem::path& path, const DatasetInfo& info) {
+  if (!info.labeled()) return absl::OkStatus();
+  if (!info.supervised) {
+    return BadDatasetField(path, "supervised", "false", "true for a dataset with labels");
+  }
+  if (info.regression == info.classes.empty() && info.classes.size() != 1) return absl::OkStatus();
+  return BadDatasetField(path, "classes", QuotedJson(info.classes),
+                         "two or more names, or none with regression");
+}
+
 // Checks what the types of the fields do not guarantee.
 absl::Status CheckDatasetInfo(const std::filesystem::path& path, const DatasetInfo& info) {
   if (info.key.empty()) return BadDatasetField(path, "key", "\"\"", "a string that is not empty");
@@ -156,6 +168,7 @@ absl::Status CheckDatasetInfo(const std::filesystem::path& path, const DatasetIn
   RETURN_IF_ERROR(check("domain_clusters", info.domain_clusters, 0, kInt32Max));
   RETURN_IF_ERROR(check("num_examples", info.num_examples, info.supervised ? 1 : 0,
                         info.supervised ? kInt64Max : 0));
+  RETURN_IF_ERROR(CheckLabelFields(path, info));
   return CheckDatasetDomains(path, info.domains);
 }
 
@@ -185,6 +198,8 @@ absl::StatusOr<DatasetInfo> ParseDatasetInfo(const nlohmann::json& object,
   if (fields.Has("num_examples")) {
     info.num_examples = fields.Integer("num_examples", 0, kInt64Max);
   }
+  if (fields.Has("classes")) info.classes = fields.Texts("classes");
+  if (fields.Has("regression")) info.regression = fields.Flag("regression");
   info.order = fields.Text("order");
   info.name = fields.Text("name");
   info.key = fields.Text("key");
@@ -218,10 +233,12 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
   // Datasets without BOS keep the bytes that earlier versions wrote.
   if (info.begin_with_bos) object["begin_with_bos"] = 1;
   if (info.supervised) {
-    object["version"] = kDatasetInfoVersion;
+    object["version"] = info.labeled() ? kDatasetInfoVersion : kUnlabeledVersion;
     object["supervised"] = true;
     object["num_examples"] = info.num_examples;
   }
+  if (!info.classes.empty()) object["classes"] = info.classes;
+  if (info.regression) object["regression"] = true;
   ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   RETURN_IF_ERROR(
       file->Append(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
@@ -264,6 +281,10 @@ absl::Status VerifyDataset(const std::filesystem::path& dataset_dir) {
   if (info.supervised && manifest->Find(kSpansName) == nullptr) {
     return absl::DataLossError(absl::StrCat(manifest_path, ": got no entry for ", kSpansName,
                                             ", expected the manifest of a supervised dataset"));
+  }
+  if (info.labeled() && manifest->Find(kLabelsName) == nullptr) {
+    return absl::DataLossError(absl::StrCat(manifest_path, ": got no entry for ", kLabelsName,
+                                            ", expected the manifest of a dataset with labels"));
   }
   if (manifest->kind == kPackedDatasetKind && manifest->key == info.key) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(manifest_path, ": got ", manifest->kind, " ",

@@ -25,8 +25,8 @@ inline constexpr char kDatasetInfoName[] = "dataset.json";
 
 // The newest version of dataset.json that this code reads. Version 1 is written without a `version`
 // key. Supervised datasets are version 2, so that a reader that would ignore their spans, and train
-// on prompts and padding, refuses them.
-inline constexpr int64_t kDatasetInfoVersion = 2;
+// on prompts and padding, refuses them, and those with labels version 3.
+inline constexpr int64_t kDatasetInfoVersion = 3;
 
 // The content of dataset.json. Requires, for writing, and guarantees, after reading:
 //  - the ranges given below; eos_id < vocab_size;
@@ -51,6 +51,11 @@ struct DatasetInfo {
   bool begin_with_bos = false;  // every document begins with the tokenizer's BOS token
   bool supervised = false;      // spans.npy has the targets (formats/supervised_spans.h)
   int64_t num_examples = 0;     // examples of a supervised dataset; 0 without `supervised`
+  // Supervised datasets with labels (labels.npy): the names of the classes, or none for numbers.
+  std::vector<std::string> classes = {};
+  bool regression = false;
+
+  bool labeled() const { return regression || !classes.empty(); }
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
@@ -62,7 +67,8 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
                                              const DatasetInfo& info);
 
 // Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters`,
-// `begin_with_bos`, `supervised` and `num_examples`, which some datasets lack, have defaults; every
+// `begin_with_bos`, `supervised`, `num_examples`, `classes` and `regression`, which some datasets
+// lack, have defaults; every
 // other field is required. Errors: NOT_FOUND when `dataset_dir` has no dataset.json; DATA_LOSS when
 // the file is not a JSON object; INVALID_ARGUMENT, which names the file, the field, what it got and
 // what it expected; those of ReadFile.

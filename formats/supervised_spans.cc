@@ -1,6 +1,7 @@
 #include "formats/supervised_spans.h"
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +55,23 @@ absl::Status CheckSpans(absl::StatusCode code, const std::filesystem::path& path
   return absl::OkStatus();
 }
 
+// Returns an error with `code` for the first label that is not a class, or not finite without any.
+absl::Status CheckLabels(absl::StatusCode code, const std::filesystem::path& path,
+                         std::span<const float> labels, int64_t num_classes) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const bool is_class =
+        num_classes == 0 || (labels[i] >= 0 && labels[i] < static_cast<float>(num_classes) &&
+                             labels[i] == std::trunc(labels[i]));
+    if (std::isfinite(labels[i]) && is_class) continue;
+    return absl::Status(code,
+                        absl::StrCat(path.string(), ": row ", i, ": got ", labels[i], ", expected ",
+                                     num_classes == 0 ? std::string("a finite number")
+                                                      : absl::StrCat("a class below ", num_classes),
+                                     "; prepare the supervised dataset again"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t CountExamples(std::span<const SupervisedSpan> spans) {
@@ -70,6 +88,36 @@ int64_t CountExamples(std::span<const SupervisedSpan> spans) {
 std::filesystem::path HeldoutSpansPath(const std::filesystem::path& heldout_dir,
                                        const std::string& domain) {
   return heldout_dir / absl::StrCat(domain, ".", kSpansName);
+}
+
+std::filesystem::path LabelsPath(const std::filesystem::path& spans_file) {
+  std::string name = spans_file.filename().string();
+  const std::string_view end = kSpansName;
+  name.replace(name.size() - end.size(), end.size(), kLabelsName);
+  return spans_file.parent_path() / name;
+}
+
+absl::StatusOr<FileSummary> WriteLabels(const std::filesystem::path& path,
+                                        std::span<const float> labels) {
+  RETURN_IF_ERROR(CheckLabels(absl::StatusCode::kInvalidArgument, path, labels, 0));
+  ASSIGN_OR_RETURN(auto writer, NpyWriter<float>::Create(path, {}));
+  RETURN_IF_ERROR(writer.AppendRows(labels));
+  return writer.Commit();
+}
+
+absl::StatusOr<std::vector<float>> ReadLabels(const std::filesystem::path& path, int64_t num_rows,
+                                              int64_t num_classes) {
+  ASSIGN_OR_RETURN(const auto array, NpyArray<float>::Open(path));
+  if (array.shape().size() != 1 || array.num_rows() != num_rows) {
+    return absl::DataLossError(absl::StrCat(path.string(), ": got an array of ",
+                                            array.shape().size(), " dimensions and ",
+                                            array.num_rows(), " rows, expected [", num_rows,
+                                            "]; prepare the supervised dataset again"));
+  }
+  std::vector<float> labels;
+  for (int64_t i = 0; i < num_rows; ++i) labels.push_back(array.row(i)[0]);
+  RETURN_IF_ERROR(CheckLabels(absl::StatusCode::kDataLoss, path, labels, num_classes));
+  return labels;
 }
 
 absl::StatusOr<FileSummary> WriteSpans(const std::filesystem::path& path,

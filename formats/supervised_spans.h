@@ -22,6 +22,8 @@
 namespace braid {
 
 inline constexpr char kSpansName[] = "spans.npy";
+// The labels of a dataset that has them, beside the spans.
+inline constexpr char kLabelsName[] = "labels.npy";
 
 // One answer of an example, in tokens of the instance. An example occupies consecutive tokens of
 // one instance and attends to nothing else; its answers have the same `begin`. It reaches to the
@@ -43,6 +45,20 @@ int64_t CountExamples(std::span<const SupervisedSpan> spans);
 // HELDOUT_DIR/<domain>.bin and .idx.
 std::filesystem::path HeldoutSpansPath(const std::filesystem::path& heldout_dir,
                                        const std::string& domain);
+
+// Returns the file of the labels that belong to a file of spans: "labels.npy" for "spans.npy".
+std::filesystem::path LabelsPath(const std::filesystem::path& spans_file);
+
+// Writes one label for each row of the spans, a float32 array [n]: the number of a class from 0, or
+// the number to predict. Errors: INVALID_ARGUMENT for a number that is not finite; those of
+// NpyWriter.
+absl::StatusOr<FileSummary> WriteLabels(const std::filesystem::path& path,
+                                        std::span<const float> labels);
+
+// Reads `num_rows` labels: the numbers of classes below `num_classes`, or, if that is 0, any finite
+// numbers. Errors: DATA_LOSS, which names the file, row, got and expected; those of NpyArray.
+absl::StatusOr<std::vector<float>> ReadLabels(const std::filesystem::path& path, int64_t num_rows,
+                                              int64_t num_classes);
 
 // Writes the spans of `instances`, an int32 array [n, 4], and returns what a manifest records about
 // the file. Errors: INVALID_ARGUMENT, which names the row, unless the rows satisfy what ReadSpans

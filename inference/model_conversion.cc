@@ -181,7 +181,7 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& mo
     ASSIGN_OR_RETURN(std::optional<v1::Conversion> record, ReadRecord(at.checkpoint));
     if (record) return record;
     std::string start = at.state.partial.base().checkpoint();
-    if (at.run) {
+    if (start.empty() && at.run) {
       ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at.run).ReadSpec());
       start = spec.init_from();
     }
@@ -224,7 +224,7 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   if (request.conversion_case() == v1::ConvertRequest::CONVERSION_NOT_SET) {
     return absl::InvalidArgumentError("conversion: expected split, dense, keep or noise");
   }
-  const OutputPlace place{request.output_dir(), request.force(), kManifestName};
+  const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
   RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",

@@ -1,9 +1,11 @@
 #include "inference/output_directory.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
@@ -40,11 +42,11 @@ absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
     return absl::AlreadyExistsError(
         absl::StrCat(path.string(), " exists; choose another directory or use --force"));
   }
-  if (fs::exists(path / place.marker, error) && !fs::is_symlink(path, error)) {
-    return absl::OkStatus();
-  }
+  const bool written = std::ranges::any_of(
+      place.markers, [&](const std::string& marker) { return fs::exists(path / marker, error); });
+  if (written && !fs::is_symlink(path, error)) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(path.string(), " has no ", place.marker,
+      absl::StrCat(path.string(), " has no ", absl::StrJoin(place.markers, " or "),
                    ", so it was not written by this command; remove it first"));
 }
 

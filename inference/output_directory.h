@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,9 +16,10 @@ namespace braid {
 // The requested path, and what it may replace.
 struct OutputPlace {
   std::filesystem::path path;
-  // Replace a directory that holds `marker`. When false, the path must not exist or be empty.
+  // Replace a directory that holds one of the files `markers`. When false, the path must not exist
+  // or be empty.
   bool force = false;
-  std::string marker;
+  std::vector<std::string> markers;
 };
 
 // Files are created in `staging()`, PATH.tmp, and moved to PATH by Publish. A killed program leaves

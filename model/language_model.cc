@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "model/cached_decoder.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/inference_experts.h"
 #include "model/config/initial_weights.h"
 #include "model/config/layer_mixing_config.h"
@@ -75,6 +76,10 @@ at::Tensor VisibleTensor(std::span<const int32_t> first_visible, int64_t batch_s
       .view({batch_size, -1});
 }
 
+at::Tensor NumberTensor(std::span<const float> numbers) {
+  return at::tensor(at::ArrayRef<float>(numbers.data(), numbers.size()), at::kFloat);
+}
+
 absl::Status CheckIds(const char* name, std::span<const int32_t> ids, int32_t low, int32_t high) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < low || ids[i] > high) {
@@ -135,13 +140,18 @@ class LanguageModel::Impl {
   }
 
   absl::Status CheckBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                          int64_t batch_size) const {
+                          std::span<const float> numbers, int64_t batch_size) const {
     RETURN_IF_ERROR(CheckTokens(inputs, batch_size));
     if (targets.size() != inputs.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "targets: got ", targets.size(), ", expected as many as inputs, ", inputs.size()));
     }
-    return CheckIds("targets", targets, -1, config_.vocab_size() - 1);
+    const size_t wanted = config_.label_head().regression() ? inputs.size() : 0;
+    if (numbers.size() != wanted) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("numbers: got ", numbers.size(), ", expected ", wanted));
+    }
+    return CheckIds("targets", targets, -1, static_cast<int32_t>(HeadWidth(config_)) - 1);
   }
 
   absl::Status CheckVisible(std::span<const int32_t> first_visible, size_t num_tokens,
@@ -218,7 +228,8 @@ class LanguageModel::Impl {
                         .embedding_noise = finetuning_.embedding_noise()},
                        visible);
     TrainResult result;
-    const Loss loss = LossOf(states, TokenTensor(targets, 1)[0], gradient_scale, &result);
+    const Loss loss =
+        LossOf(states, TokenTensor(targets, 1)[0], identity.numbers, gradient_scale, &result);
     at::Tensor total = loss.total;
     if (states.balance_loss.defined() || states.dropout_loss.defined() ||
         states.mixing_loss.defined()) {
@@ -238,11 +249,15 @@ class LanguageModel::Impl {
 
   ForwardResult Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                          int64_t batch_size, MergeMode mode, bool want_routing,
-                         std::span<const int32_t> first_visible) const {
+                         std::span<const int32_t> first_visible,
+                         std::span<const float> numbers) const {
     const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
     const HiddenStates states = Run(inputs, batch_size, mode, first_visible, counted);
-    const at::Tensor losses = TokenLosses(states.hidden, weights_.head, TokenTensor(targets, 1)[0],
-                                          config_.logit_soft_cap());
+    const at::Tensor wanted = TokenTensor(targets, 1)[0];
+    const at::Tensor losses =
+        numbers.empty()
+            ? TokenLosses(states.hidden, weights_.head, wanted, config_.logit_soft_cap())
+            : SquaredErrors(states.hidden, weights_.head, wanted, NumberTensor(numbers));
     ForwardResult result{ToVector<float>(losses), {}};
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
@@ -264,8 +279,13 @@ class LanguageModel::Impl {
     at::Tensor total, of_tokens;  // a scalar to differentiate; [T]
   };
 
-  Loss LossOf(const HiddenStates& states, const at::Tensor& targets, double scale,
-              TrainResult* result) const {
+  Loss LossOf(const HiddenStates& states, const at::Tensor& targets, std::span<const float> numbers,
+              double scale, TrainResult* result) const {
+    if (!numbers.empty()) {
+      const at::Tensor errors =
+          SquaredErrors(states.hidden, weights_.head, targets, NumberTensor(numbers));
+      return {errors.sum() * scale, errors};
+    }
     if (config_.consistency_loss() == 0) {
       const CrossEntropyResult loss =
           CrossEntropy(states.hidden, weights_.head, targets, scale,
@@ -362,7 +382,7 @@ absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
     std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
     double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready,
     const BatchIdentity& identity) {
-  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, identity.numbers, batch_size));
   RETURN_IF_ERROR(impl_->CheckVisible(identity.first_visible, inputs.size(), batch_size));
   return CatchTensorErrors<TrainResult>([&] {
     return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,
@@ -374,12 +394,13 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> i
                                                       std::span<const int32_t> targets,
                                                       int64_t batch_size, MergeMode mode,
                                                       bool want_routing,
-                                                      std::span<const int32_t> first_visible) {
-  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, batch_size));
+                                                      std::span<const int32_t> first_visible,
+                                                      std::span<const float> numbers) {
+  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, numbers, batch_size));
   RETURN_IF_ERROR(impl_->CheckVisible(first_visible, inputs.size(), batch_size));
   RETURN_IF_ERROR(impl_->CheckInference());
   return WithoutGradients<ForwardResult>([&] {
-    return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible);
+    return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible, numbers);
   });
 }
 

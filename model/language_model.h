@@ -68,14 +68,14 @@ struct LayerChoiceCounts {
 };
 
 struct ForwardResult {
-  // [B, L], nats; 0 where the target is negative.
+  // [B, L], nats, or the squared errors of a regression; 0 where the target is negative.
   std::vector<float> token_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
 };
 
 struct TrainResult {
-  // Nats, summed over the tokens that have a target.
+  // Nats, summed over the tokens that have a target; of a regression, squared errors.
   double loss_sum = 0;
   int64_t num_tokens = 0;
   // The same without the first segment_length positions of each sequence.
@@ -108,6 +108,8 @@ struct BatchIdentity {
   // into sequences. Never falls within a sequence. When empty, what the model's attention mask
   // says.
   std::span<const int32_t> first_visible = {};
+  // [B, L]: what a model with label_head.regression is to predict where targets are not negative.
+  std::span<const float> numbers = {};
 };
 
 // A callback that receives a range of gradients() that is complete. Called in the thread that
@@ -150,7 +152,8 @@ class LanguageModel {
   // Adds gradient_scale * d(sum of token losses)/d(parameter) to gradients(), and that of the
   // balance loss, which weighs a sequence by its tokens, of the losses of learned dropout, which
   // weigh the batch by its tokens, and of the consistency loss. `inputs` and
-  // `targets` are [batch_size, L] for any 1 <= L <= sequence_length; targets of -1 are ignored.
+  // `targets` are [batch_size, L] for any 1 <= L <= sequence_length; targets of -1 are ignored. The
+  // targets of a model with a label head are classes, or 0 where there is a number.
   // InvalidArgument when a size or a token id is out of range. During backward, `gradients_ready`
   // receives each range of gradients() as soon as this call will not change it any more: once, and
   // roughly from the end of the array to the start. Parameters that no token depends on may be
@@ -163,14 +166,15 @@ class LanguageModel {
 
   // Returns losses without computing gradients. kSegment routes as in training, except that expert
   // choice routes causally; kPrompt routes each whole sequence on the mean of its first segment
-  // (see MergeMode). A token that chooses uses InferenceExperts experts. `first_visible` as in
-  // BatchIdentity. Errors as ForwardBackward.
+  // (see MergeMode). A token that chooses uses InferenceExperts experts. `first_visible` and
+  // `numbers` as in BatchIdentity. Errors as ForwardBackward.
   absl::StatusOr<ForwardResult> Evaluate(std::span<const int32_t> inputs,
                                          std::span<const int32_t> targets, int64_t batch_size,
                                          MergeMode mode, bool want_routing,
-                                         std::span<const int32_t> first_visible = {});
+                                         std::span<const int32_t> first_visible = {},
+                                         std::span<const float> numbers = {});
 
-  // Returns the logits [B, L, V], routed as kSegment.
+  // Returns the logits [B, L, HeadWidth], routed as kSegment.
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> inputs, int64_t batch_size);
 
   // Returns a decoder for one sequence. It reads this model's weights: the model must outlive it,

@@ -14,6 +14,7 @@
 #include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/rotary_frequencies.h"
@@ -322,7 +323,11 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuni
   BindAdapters(config, finetuning, binder, &w.layers);
   w.final_norm = BindNorm(config, binder, "model.norm");
   w.mixing = BindMixing(config, binder);
-  w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
+  if (config.has_label_head()) {
+    w.head = binder.Bind(kLabelHead);
+  } else {
+    w.head = config.tie_embeddings() ? w.embedding : binder.Bind("lm_head.weight", {v, d});
+  }
   return w;
 }
 

@@ -51,7 +51,7 @@ struct TransformerWeights {
   at::Tensor positions;  // [sequence_length, D]; undefined without learned positions
   std::vector<LayerWeights> layers;
   NormWeights final_norm;
-  at::Tensor head;  // [V, D]; the embedding itself when tied
+  at::Tensor head;  // [V, D]; the embedding itself when tied; [HeadWidth, D] of labels
   MixingWeights mixing;
 };
 

@@ -273,6 +273,22 @@ absl::Status VerifyCheckpoint(const fs::path& checkpoint, int rank, int world_si
   return absl::OkStatus();
 }
 
+v1::PartialCheckpoint StoredPartial(const v1::PartialCheckpoint& partial,
+                                    const fs::path& directory) {
+  v1::PartialCheckpoint stored = partial;
+  const fs::path checkpoint = fs::absolute(directory).lexically_normal();
+  const fs::path runs = checkpoint.parent_path().parent_path().parent_path();
+  const fs::path from_home =
+      fs::path(partial.base().checkpoint()).lexically_relative(runs.parent_path());
+  if (!partial.has_base() || checkpoint.parent_path().filename() != "checkpoints" ||
+      runs.filename() != "runs" || from_home.empty() || *from_home.begin() == "..") {
+    return stored;
+  }
+  stored.mutable_base()->set_checkpoint(
+      fs::path(partial.base().checkpoint()).lexically_relative(checkpoint).string());
+  return stored;
+}
+
 absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kStateFile;
   ASSIGN_OR_RETURN(const bool partial, VerifySettings(checkpoint));
@@ -302,7 +318,12 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   if (is("source_dtype", &J::is_string)) state.source_dtype = json["source_dtype"];
   if (is("has_average", &J::is_boolean)) state.has_average = json["has_average"];
   RETURN_IF_ERROR(ReadConfig(checkpoint / kConfigFile, &state.model));
-  if (partial) RETURN_IF_ERROR(ReadConfig(checkpoint / kFinetuningFile, &state.partial));
+  if (!partial) return state;
+  RETURN_IF_ERROR(ReadConfig(checkpoint / kFinetuningFile, &state.partial));
+  if (state.partial.has_base()) {
+    const fs::path base = fs::absolute(checkpoint) / state.partial.base().checkpoint();
+    state.partial.mutable_base()->set_checkpoint(base.lexically_normal().string());
+  }
   return state;
 }
 

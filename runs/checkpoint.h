@@ -119,6 +119,12 @@ size_t NumElements(std::span<const CheckpointTensor> tensors);
 absl::Status VerifyCheckpoint(const std::filesystem::path& checkpoint, int rank = 0,
                               int world_size = 1);
 
+// Returns `partial` as a checkpoint in `directory` stores it: with the path of its base relative to
+// `directory` if the latter is HOME/runs/RUN/checkpoints/NAME and the base is in HOME, so that a
+// home can be moved. ReadCheckpointState makes the path absolute again.
+v1::PartialCheckpoint StoredPartial(const v1::PartialCheckpoint& partial,
+                                    const std::filesystem::path& directory);
+
 // Verifies and reads state.json, model.textproto and finetuning.textproto. DataLoss or NotFound
 // names the bad file.
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::filesystem::path& checkpoint);

@@ -1,5 +1,7 @@
 #include "runs/run_spec.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -12,6 +14,7 @@
 #include "formats/packed_dataset.h"
 #include "model/config/document_config.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
@@ -69,6 +72,26 @@ absl::Status FillDocumentEnd(const DatasetInfo& data, v1::ModelConfig* model) {
   return BadField("model.document_end", absl::StrCat(model->document_end()),
                   absl::StrCat("the token that ends the documents of the dataset, ", data.eos_id,
                                " (leave it unset)"));
+}
+
+v1::LabelHead LabelsOf(const DatasetInfo& data) {
+  v1::LabelHead labels;
+  labels.mutable_classes()->Assign(data.classes.begin(), data.classes.end());
+  labels.set_regression(data.regression);
+  return labels;
+}
+
+// A model predicts the labels of its data, and tokens of data without labels.
+absl::Status FillLabelHead(const std::vector<DatasetInfo>& datasets, v1::ModelConfig* model) {
+  for (const DatasetInfo& data : datasets) {
+    const v1::LabelHead labels = LabelsOf(data);
+    if (data.labeled() && !model->has_label_head()) *model->mutable_label_head() = labels;
+    if (google::protobuf::util::MessageDifferencer::Equals(model->label_head(), labels)) continue;
+    return BadField("model.label_head", LabelsText(model->label_head()),
+                    absl::StrCat(LabelsText(labels), " as in dataset ", data.name,
+                                 "; prepare the data with --label-head for this model"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
@@ -334,7 +357,9 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   const DatasetInfo data = Combined(datasets);
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
+  RETURN_IF_ERROR(FillLabelHead(datasets, resolved.mutable_model()));
   RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
+  RETURN_IF_ERROR(FillLabelHead(datasets, resolved.mutable_model()));
   RETURN_IF_ERROR(FillVocabulary(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillStartToken(data, resolved.mutable_model()));
   RETURN_IF_ERROR(CheckChatTemplate(resolved.model()));

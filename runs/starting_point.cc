@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/checkpoint.h"
@@ -82,11 +83,34 @@ absl::Status CheckSameMixing(const v1::ModelConfig& source, const v1::ModelConfi
   return absl::OkStatus();
 }
 
+// A label head replaces the head of tokens, whose losses it does not have.
+void DropTokenHead(v1::ModelConfig* shape) {
+  shape->clear_label_head();
+  shape->clear_logit_soft_cap();
+}
+
+// A label head keeps its classes; one that the weights lack is new.
+absl::Status CheckSameHead(const v1::ModelConfig& source, const v1::ModelConfig& asked) {
+  if (!source.has_label_head() ||
+      google::protobuf::util::MessageDifferencer::Equals(source.label_head(), asked.label_head())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.label_head: got ", LabelsText(asked.label_head()), ", expected ",
+      LabelsText(source.label_head()), " in this order, as in the weights of init_from"));
+}
+
 absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& asked) {
   google::protobuf::util::MessageDifferencer differencer;
   std::string difference;
   differencer.ReportDifferencesToString(&difference);
-  if (!differencer.Compare(ComparedShape(source), ComparedShape(asked))) {
+  RETURN_IF_ERROR(CheckSameHead(source, asked));
+  v1::ModelConfig have_shape = ComparedShape(source), want_shape = ComparedShape(asked);
+  if (asked.has_label_head()) {
+    DropTokenHead(&have_shape);
+    DropTokenHead(&want_shape);
+  }
+  if (!differencer.Compare(have_shape, want_shape)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "init_from: the weights do not fit the requested model (weights -> model): ", difference));
   }
@@ -139,6 +163,7 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
                                           const v1::ModelConfig& asked) {
   v1::ModelConfig shape;
   if (asked.preset().empty()) shape = WeightShape(source);
+  if (asked.has_label_head()) DropTokenHead(&shape);
   shape.MergeFrom(asked);
   if (shape.start_token() == v1::START_TOKEN_UNSPECIFIED) {
     shape.set_start_token(source.start_token());

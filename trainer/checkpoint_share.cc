@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::WriteCommon(
   texts.emplace_back(kStateFile, StateText(state_));
   texts.emplace_back(kConfigFile, ConfigText(state_.model));
   if (state_.partial.has_finetuning()) {
-    texts.emplace_back(kFinetuningFile, ConfigText(state_.partial));
+    texts.emplace_back(kFinetuningFile, ConfigText(StoredPartial(state_.partial, staging)));
   }
   ASSIGN_OR_RETURN(texts.emplace_back(kTokenizerFile, "").second, ReadFile(tokenizer));
   std::vector<ManifestEntry> entries;

@@ -11,12 +11,15 @@
 #include "formats/safetensors.h"
 #include "model/adapter_merge.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/parameter_layout.h"
 
 namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kTokenHead[] = "lm_head.weight";
 
 uint32_t ChecksumOf(const CheckpointTensor& tensor) {
   return Crc32c(AsBytes(std::span<const float>(tensor.value)));
@@ -79,8 +82,9 @@ std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
   for (const ParameterSpec& spec : ParameterLayout(model)) names.insert(spec.name);
   std::vector<CheckpointTensor> held;
   for (const CheckpointTensor& tensor : tensors) {
-    const bool mixing = tensor.name.find("layer_mixing.") != std::string::npos;
-    if (!mixing || names.contains(tensor.name)) held.push_back(tensor);
+    const bool optional = tensor.name.find("layer_mixing.") != std::string::npos ||
+                          tensor.name == kLabelHead || tensor.name == kTokenHead;
+    if (!optional || names.contains(tensor.name)) held.push_back(tensor);
   }
   return held;
 }

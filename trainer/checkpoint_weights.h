@@ -19,8 +19,8 @@ namespace braid {
 // Returns views of the parameters of a model: all but adapters.
 std::vector<CheckpointTensor> BaseTensors(LanguageModel& model);
 
-// Returns `tensors` without the parameters of layer mixing that `model`, whose weights a run starts
-// from, does not have.
+// Returns `tensors` without the parameters of layer mixing and the head that `model`, whose weights
+// a run starts from, does not have.
 std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
                                      std::span<const CheckpointTensor> tensors);
 

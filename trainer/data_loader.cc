@@ -21,6 +21,9 @@ Batch Batch::Slice(int64_t begin, int64_t end) const {
     slice.first_visible.assign(first_visible.begin() + begin * length,
                                first_visible.begin() + end * length);
   }
+  if (!numbers.empty()) {
+    slice.numbers.assign(numbers.begin() + begin * length, numbers.begin() + end * length);
+  }
   slice.batch_size = end - begin;
   for (int64_t targets_here : slice.target_counts) slice.num_targets += targets_here;
   return slice;

@@ -25,6 +25,8 @@ struct Batch {
   std::vector<int64_t> target_counts;
   // The first position that each position sees, [B, L]; empty outside of supervised datasets.
   std::vector<int32_t> first_visible;
+  // What a regression is to predict where targets are not negative, [B, L]; empty otherwise.
+  std::vector<float> numbers = {};
 
   // Returns the sequences [begin, end) as a batch.
   Batch Slice(int64_t begin, int64_t end) const;

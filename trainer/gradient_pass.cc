@@ -64,6 +64,7 @@ absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, do
   const Batch micro = work.batch.Slice(begin, end);
   BatchIdentity identity = {.seed = work.seed, .step = work.step};
   identity.first_visible = micro.first_visible;
+  identity.numbers = micro.numbers;
   if (!work.instances.empty()) {
     identity.instances = std::span(work.instances).subspan(begin, end - begin);
   }

@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-// Parameters of layer mixing that `from` does not have keep their seeded values.
+// Parameters of layer mixing and a label head that `from` does not have keep their seeded values.
 absl::Status CopyWeights(LanguageModel& from, const std::string& source, LanguageModel* to) {
   const std::vector<CheckpointTensor> all = BaseTensors(*to);
   const std::vector<CheckpointTensor> ours = HeldBy(from.config(), all);

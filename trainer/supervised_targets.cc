@@ -26,9 +26,15 @@ void FillVisible(std::span<const SupervisedSpan> spans, std::span<int32_t> first
 }  // namespace
 
 absl::StatusOr<SupervisedTargets> SupervisedTargets::Open(const std::filesystem::path& spans_file,
-                                                          const DataLoader& loader, bool alone) {
+                                                          const DataLoader& loader, bool alone,
+                                                          const v1::ModelConfig& model) {
   SupervisedTargets targets;
   ASSIGN_OR_RETURN(targets.spans_, ReadSpans(spans_file, loader.dataset()));
+  if (model.has_label_head()) {
+    targets.regression_ = model.label_head().regression();
+    ASSIGN_OR_RETURN(targets.labels_, ReadLabels(LabelsPath(spans_file), std::ssize(targets.spans_),
+                                                 model.label_head().classes_size()));
+  }
   size_t next = 0;
   for (int64_t instance = 0; instance < loader.num_instances(); ++instance) {
     targets.first_.push_back(next);
@@ -68,6 +74,20 @@ void SupervisedTargets::Apply(int64_t instance, int64_t sequence, Batch* batch) 
   for (; t < length; ++t) targets[t] = -1;
   batch->num_targets += counted - batch->target_counts[sequence];
   batch->target_counts[sequence] = counted;
+  if (!labels_.empty()) ApplyLabels(spans, sequence * length, batch);
+}
+
+// The span of a label is the one token after its prompt. Replaces that token, which is the target
+// at position `begin` + its place - 1.
+void SupervisedTargets::ApplyLabels(std::span<const SupervisedSpan> spans, int64_t begin,
+                                    Batch* batch) const {
+  if (regression_) batch->numbers.resize(batch->targets.size());
+  for (const SupervisedSpan& span : spans) {
+    const float label = labels_[static_cast<size_t>(&span - spans_.data())];
+    const auto at = static_cast<size_t>(begin + span.answer_begin - 1);
+    batch->targets[at] = regression_ ? 0 : static_cast<int32_t>(label);
+    if (regression_) batch->numbers[at] = label;
+  }
 }
 
 }  // namespace braid

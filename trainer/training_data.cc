@@ -37,10 +37,10 @@ absl::StatusOr<TrainingData> TrainingData::Open(const v1::RunSpec& resolved, boo
     ASSIGN_OR_RETURN(infos.emplace_back(), ReadDatasetInfo(directory));
     ASSIGN_OR_RETURN(DataLoader loader, OpenInstances(directory, infos.back()));
     if (infos.back().supervised) {
-      ASSIGN_OR_RETURN(
-          SupervisedTargets targets,
-          SupervisedTargets::Open(std::filesystem::path(directory) / kSpansName, loader,
-                                  RoutesOnOtherTokens(resolved.model().routing())));
+      ASSIGN_OR_RETURN(SupervisedTargets targets,
+                       SupervisedTargets::Open(
+                           std::filesystem::path(directory) / kSpansName, loader,
+                           RoutesOnOtherTokens(resolved.model().routing()), resolved.model()));
       data.targets_.push_back(std::move(targets));
     }
     data.loaders_.push_back(std::move(loader));

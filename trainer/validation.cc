@@ -65,7 +65,7 @@ absl::StatusOr<WindowSums> ScoreAnswers(const Validation::Domain& domain, int64_
   ASSIGN_OR_RETURN(
       const ForwardResult result,
       model.Evaluate(batch.inputs, batch.targets, /*batch_size=*/1, MergeMode::kSegment,
-                     /*want_routing=*/false, batch.first_visible));
+                     /*want_routing=*/false, batch.first_visible, batch.numbers));
   WindowSums sums;
   for (size_t t = 0; t < batch.targets.size(); ++t) {
     if (batch.targets[t] < 0) continue;
@@ -128,27 +128,27 @@ std::vector<int64_t> AllotWindows(std::span<const int64_t> available, int64_t wa
 
 absl::StatusOr<Validation> Validation::Open(const v1::RunSpec& resolved) {
   Validation validation;
-  const bool one_example = RoutesOnOtherTokens(resolved.model().routing());
   if (resolved.datasets().empty()) {
-    RETURN_IF_ERROR(validation.AddDomains(resolved.dataset_dir(), "", one_example));
+    RETURN_IF_ERROR(validation.AddDomains(resolved.dataset_dir(), "", resolved.model()));
   }
   for (const v1::MixtureDataset& entry : resolved.datasets()) {
-    RETURN_IF_ERROR(validation.AddDomains(entry.dataset(), entry.dataset(), one_example));
+    RETURN_IF_ERROR(validation.AddDomains(entry.dataset(), entry.dataset(), resolved.model()));
   }
   validation.Sample(resolved.seed(), resolved.validation().windows());
   return validation;
 }
 
 absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::string& shown_name,
-                                    bool one_example) {
+                                    const v1::ModelConfig& model) {
   ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
   const std::filesystem::path heldout = std::filesystem::path(dataset_dir) / "heldout";
   for (const std::string& name : info.domains) {
     ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(heldout / name, info));
     std::optional<SupervisedTargets> targets;
     if (info.supervised) {
-      ASSIGN_OR_RETURN(
-          targets, SupervisedTargets::Open(HeldoutSpansPath(heldout, name), loader, one_example));
+      ASSIGN_OR_RETURN(targets,
+                       SupervisedTargets::Open(HeldoutSpansPath(heldout, name), loader,
+                                               RoutesOnOtherTokens(model.routing()), model));
     }
     std::vector<int64_t> begins = {0};
     for (int64_t i = 0; i < loader.num_instances(); ++i) {

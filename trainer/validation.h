@@ -64,7 +64,7 @@ class Validation {
   };
 
   absl::Status AddDomains(const std::string& dataset_dir, const std::string& shown_name,
-                          bool one_example);
+                          const v1::ModelConfig& model);
   void Sample(uint64_t seed, int64_t wanted);
 
   std::vector<Domain> domains_;

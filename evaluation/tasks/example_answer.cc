@@ -62,6 +62,21 @@ bool NeedsUnconditional(const v1::TaskSpec& spec) {
   return std::ranges::find(spec.figures(), v1::ACC_UNCONDITIONAL) != spec.figures().end();
 }
 
+// Scores the choices as classes of a label head.
+absl::Status ScoreClasses(const std::vector<int32_t>& prompt, const Asking& asking,
+                          ExampleAnswer* answer) {
+  ASSIGN_OR_RETURN(const std::vector<float> logits, asking.decoder.Prefill(prompt));
+  const double most = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - most);
+  for (const size_t i : asking.classes) {
+    const double log_prob = logits[i] - most - std::log(sum);
+    RETURN_IF_ERROR(CheckFinite(log_prob));
+    answer->choices.push_back({log_prob, 1, 0});
+  }
+  return absl::OkStatus();
+}
+
 // Returns the most likely of the first `vocab_size` tokens, or of all when it is 0.
 int32_t MostLikely(std::span<const float> logits, int32_t vocab_size) {
   if (vocab_size > 0) logits = logits.first(static_cast<size_t>(vocab_size));
@@ -176,6 +191,14 @@ absl::Status AnswerFreely(const LoadedTask& task, const Question& question, cons
 
 absl::StatusOr<ExampleAnswer> Answer(const LoadedTask& task, int64_t example,
                                      const Asking& asking) {
+  if (!asking.classes.empty()) {
+    ExampleAnswer answer;
+    answer.example = example;
+    const std::vector<int32_t> prompt =
+        BarePrompt(task, example, asking.codec, asking.context_length, &answer.shortened);
+    RETURN_IF_ERROR(ScoreClasses(prompt, asking, &answer));
+    return answer;
+  }
   const Question question =
       MakeQuestion(task, example, asking.shots, asking.codec, asking.context_length);
   ExampleAnswer answer;

@@ -51,10 +51,13 @@ struct Asking {
   Decoder& unconditional;
   // True if the first reference of a free answer is scored.
   bool score_references = false;
+  // The class of each choice in the logits of a label head; empty for a model of tokens.
+  std::vector<size_t> classes = {};
 };
 
 // Scores or generates the answer to an example. All choices of a prompt are one batch over its
-// context. Errors name task and example: Internal when a score is not finite (a model with NaN
+// context; with a label head the score of a choice is ln p of its class after the bare prompt, as
+// one token. Errors name task and example: Internal when a score is not finite (a model with NaN
 // weights), otherwise those of the decoder.
 absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
                                             const Asking& asking);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/answer_log.h"
@@ -14,6 +15,7 @@
 #include "evaluation/tasks/demonstration_set.h"
 #include "evaluation/tasks/random_order.h"
 #include "evaluation/tasks/task_figures.h"
+#include "evaluation/tasks/task_spec.h"
 
 namespace braid {
 namespace {
@@ -25,6 +27,30 @@ constexpr uint64_t kSampleStream = 0x5A3D1E;
 
 const char* RoutingName(v1::InferenceRouting routing) {
   return routing == v1::PROMPT_ROUTING ? "prompt" : "segment";
+}
+
+// Returns the class of each choice of a task; none for a model of tokens.
+absl::StatusOr<std::vector<size_t>> ClassesOfChoices(const v1::TaskSpec& spec,
+                                                     const std::vector<std::string>& classes,
+                                                     const TaskEvaluationOptions& options) {
+  std::vector<size_t> of_choices;
+  if (classes.empty()) return of_choices;
+  const auto choices = CommonChoices(spec).value_or(std::vector<std::string>());
+  for (const std::string& choice : choices) {
+    const auto found = std::ranges::find(classes, choice);
+    if (found != classes.end()) of_choices.push_back(static_cast<size_t>(found - classes.begin()));
+  }
+  if (of_choices.size() != classes.size() || of_choices.size() != choices.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "task \"", spec.name(), "\": got ",
+        choices.empty() ? "no choices that all examples share"
+                        : absl::StrCat("the choices ", absl::StrJoin(choices, ", ")),
+        ", expected the classes of the model's label head: ", absl::StrJoin(classes, ", ")));
+  }
+  if (options.num_shots <= 0) return of_choices;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "num_shots: got ", options.num_shots,
+      ", expected 0 for a model with a label head, which is trained on prompts alone"));
 }
 
 // Describes the file for human readers; programs rely on the digest in its name.
@@ -179,8 +205,10 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
   const std::unique_ptr<Decoder> unconditional = model.new_decoder(options.routing);
   const std::unique_ptr<Decoder> decoder = model.new_decoder(options.routing);
   const bool needs_reference = NeedsReference(task.spec, options.want_examples);
-  const Asking asking = {shots,    model.codec,    model.context_length,
-                         *decoder, *unconditional, needs_reference};
+  ASSIGN_OR_RETURN(std::vector<size_t> classes,
+                   ClassesOfChoices(task.spec, model.classes, options));
+  const Asking asking = {shots,          model.codec,     model.context_length, *decoder,
+                         *unconditional, needs_reference, std::move(classes)};
   const auto total = static_cast<int64_t>(examples.size());
   for (int64_t done = 0; done < total; ++done) {
     progress(done, total);

@@ -26,6 +26,8 @@ struct AskedModel {
   // Identifies everything in the model that answers depend on, such as a digest of the checkpoint.
   std::string identity;
   std::function<std::unique_ptr<Decoder>(v1::InferenceRouting)> new_decoder;
+  // The classes of a label head: the logits after a prompt are theirs. Empty for a model of tokens.
+  std::vector<std::string> classes = {};
 };
 
 struct TaskEvaluationOptions {

@@ -154,4 +154,13 @@ ScoredPrompt ReferencePrompt(const LoadedTask& task, int64_t index, const Demons
   return prompt;
 }
 
+std::vector<int32_t> BarePrompt(const LoadedTask& task, int64_t index, const TextCodec& codec,
+                                int64_t context_length, bool* shortened) {
+  const TaskExample& example = task.examples[static_cast<size_t>(index)];
+  ScoredPrompt prompt = EncodePair(codec, PromptText(task.spec, {}, example.prompts[0]), {});
+  *shortened = std::ssize(prompt.context) > context_length;
+  KeepRightEnd(context_length, &prompt.context);
+  return std::move(prompt.context);
+}
+
 }  // namespace braid

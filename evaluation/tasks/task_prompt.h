@@ -54,6 +54,11 @@ ScoredPrompt UnconditionalPrompt(const LoadedTask& task, int64_t example, const 
 ScoredPrompt ReferencePrompt(const LoadedTask& task, int64_t example, const DemonstrationSet& shots,
                              int num_shots, const TextCodec& codec, int64_t context_length);
 
+// Returns the prompt of an example without demonstrations or continuations, truncated on the left
+// to `context_length` tokens; sets *shortened if it was longer.
+std::vector<int32_t> BarePrompt(const LoadedTask& task, int64_t example, const TextCodec& codec,
+                                int64_t context_length, bool* shortened);
+
 // Returns the maximum number of tokens of a free answer.
 int MaxAnswerTokens(const v1::TaskSpec& spec);
 

@@ -186,6 +186,17 @@ absl::StatusOr<v1::TaskSpec> BuiltinTask(const std::string& name) {
                    "; 'braid eval tasks --list' shows all, and its --task-file adds your own"));
 }
 
+std::optional<std::vector<std::string>> CommonChoices(const v1::TaskSpec& spec) {
+  const v1::ChoiceAnswer& choice = spec.choice();
+  const auto varies = [](const std::string& text) { return text.find('{') != text.npos; };
+  const bool plain = choice.continuation().empty() || choice.continuation() == "{choice}";
+  if (choice.choices().empty() || !plain || std::ranges::any_of(choice.choices(), varies) ||
+      spec.prompt().find("{choice") != std::string::npos) {
+    return std::nullopt;
+  }
+  return std::vector<std::string>(choice.choices().begin(), choice.choices().end());
+}
+
 std::string FigureName(v1::TaskFigure figure) {
   return absl::AsciiStrToLower(v1::TaskFigure_Name(figure));
 }

@@ -3,6 +3,7 @@
 #ifndef BRAID_EVALUATION_TASKS_TASK_SPEC_H_
 #define BRAID_EVALUATION_TASKS_TASK_SPEC_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ absl::StatusOr<std::vector<v1::TaskSpec>> BuiltinTasks();
 
 // Returns a built-in task; NotFound names the nearest one.
 absl::StatusOr<v1::TaskSpec> BuiltinTask(const std::string& name);
+
+// Returns the choices of a task that are the same for all its examples, after one prompt; nullopt
+// for any other task.
+std::optional<std::vector<std::string>> CommonChoices(const v1::TaskSpec& spec);
 
 // Returns the name of a figure, such as "acc_norm".
 std::string FigureName(v1::TaskFigure figure);

@@ -19,6 +19,7 @@
 #include "inference/output_directory.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "runs/checkpoint_directory.h"
@@ -34,12 +35,15 @@ constexpr char kPeftPrefix[] = "base_model.model.";
 constexpr int kAdapterConfigLevels = 8;
 constexpr char kImportedAdapter[] = "imported";
 
-std::string AdapterConfigText(const v1::Finetuning& finetuning, const std::string& base) {
+std::string AdapterConfigText(const v1::Finetuning& finetuning, const v1::ModelConfig& model,
+                              const std::string& base) {
+  nlohmann::ordered_json saved;  // null: no module but adapters
+  if (model.has_label_head()) saved = nlohmann::ordered_json::array({"score"});
   const v1::LoraConfig& lora = finetuning.lora();
   std::vector<std::string> modules;
   for (const std::string& target : lora.targets()) modules.push_back(target + "_proj");
   nlohmann::ordered_json json = {{"peft_type", "LORA"},
-                                 {"task_type", "CAUSAL_LM"},
+                                 {"task_type", model.has_label_head() ? "SEQ_CLS" : "CAUSAL_LM"},
                                  {"base_model_name_or_path", base},
                                  {"r", lora.rank()},
                                  {"lora_alpha", lora.alpha()},
@@ -49,7 +53,7 @@ std::string AdapterConfigText(const v1::Finetuning& finetuning, const std::strin
                                  {"bias", "none"},
                                  {"fan_in_fan_out", false},
                                  {"inference_mode", true},
-                                 {"modules_to_save", nullptr},
+                                 {"modules_to_save", saved},
                                  {"rank_pattern", nlohmann::ordered_json::object()},
                                  {"alpha_pattern", nlohmann::ordered_json::object()}};
   if (!lora.layers().empty()) {
@@ -83,12 +87,13 @@ absl::Status CheckExportable(const ModelPath& model) {
       ", which adapter files do not hold; export the model without --adapter, which merges all"));
 }
 
-// Returns the adapters of a checkpoint, with the tensors in `values`.
+// Returns the adapters of a checkpoint, and its label head if it has one, with the tensors in
+// `values`.
 absl::Status ReadAdapters(const ModelPath& model, std::vector<ParameterSpec>* specs,
                           std::vector<std::vector<float>>* values) {
   std::vector<CheckpointTensor> tensors;
   for (ParameterSpec& spec : FinetunedLayout(model.state.model, model.state.partial.finetuning())) {
-    if (spec.group == "adapter") specs->push_back(std::move(spec));
+    if (spec.group == "adapter" || spec.name == kLabelHead) specs->push_back(std::move(spec));
   }
   for (const ParameterSpec& spec : *specs) values->emplace_back(spec.size);
   for (size_t i = 0; i < specs->size(); ++i) {
@@ -252,16 +257,16 @@ absl::StatusOr<v1::LoraConfig> ParseAdapterConfig(std::string_view text, const f
 absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool force,
                                                  const fs::path& output) {
   RETURN_IF_ERROR(CheckExportable(model));
-  ASSIGN_OR_RETURN(const auto directory,
-                   OutputDirectory::Create({output, force, kAdapterConfigFile}));
+  ASSIGN_OR_RETURN(const auto directory, OutputDirectory::Create({output, force, ExportMarkers()}));
   v1::ExportResponse response;
   int64_t num_parameters = 0;
   std::vector<FileSummary> files;
   ASSIGN_OR_RETURN(files.emplace_back(),
                    WriteAdapters(model, directory->staging(), &num_parameters));
   ASSIGN_OR_RETURN(auto config, AtomicFile::Create(directory->staging() / kAdapterConfigFile));
-  RETURN_IF_ERROR(config->Append(AdapterConfigText(model.state.partial.finetuning(),
-                                                   model.state.partial.base().checkpoint())));
+  RETURN_IF_ERROR(
+      config->Append(AdapterConfigText(model.state.partial.finetuning(), model.state.model,
+                                       model.state.partial.base().checkpoint())));
   ASSIGN_OR_RETURN(files.emplace_back(), config->Commit());
   RETURN_IF_ERROR(directory->Publish(directory->staging()));
   for (const FileSummary& file : files) {
@@ -276,7 +281,7 @@ absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool fo
 }
 
 absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& request) {
-  const OutputPlace place{request.output_dir(), request.force(), kManifestName};
+  const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(const ModelPath base, FindAdapterBase(request));
   ASSIGN_OR_RETURN(TrainingState state, AdapterState(request, base));

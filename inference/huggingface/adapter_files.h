@@ -4,6 +4,8 @@
 #define BRAID_INFERENCE_HUGGINGFACE_ADAPTER_FILES_H_
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
@@ -14,6 +16,9 @@ namespace braid {
 
 inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
 inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+
+// Returns the files of which an export, of a model or of adapters, has one.
+inline std::vector<std::string> ExportMarkers() { return {"config.json", kAdapterConfigFile}; }
 
 // Writes the adapters of a checkpoint to `output`, completely or not at all. InvalidArgument when
 // it holds none, or other trained parameters too, which these files do not hold.

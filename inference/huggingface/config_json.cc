@@ -111,6 +111,21 @@ void AddFamilyFields(const v1::ModelConfig& config, const Family& family,
   if (config.qk_norm()) (*json)["qk_norm"] = true;
 }
 
+// Python programs read the head at the last token that is not padding.
+void AddLabels(const v1::LabelHead& head, int32_t padding, nlohmann::ordered_json* json) {
+  std::vector<std::string> names(head.classes().begin(), head.classes().end());
+  if (head.regression()) names = {"LABEL_0"};
+  nlohmann::ordered_json by_id, by_name;
+  for (size_t i = 0; i < names.size(); ++i) {
+    by_id[absl::StrCat(i)] = names[i];
+    by_name[names[i]] = i;
+  }
+  (*json)["pad_token_id"] = padding;
+  (*json)["id2label"] = by_id;
+  (*json)["label2id"] = by_name;
+  (*json)["problem_type"] = head.regression() ? "regression" : "single_label_classification";
+}
+
 // Zero is left to the callers, for which it may mean "the default".
 int32_t Count(JsonFields* fields, const char* field,
               std::optional<int64_t> fallback = std::nullopt) {
@@ -272,7 +287,10 @@ bool IsMixtral(const v1::ModelConfig& resolved) {
 }
 
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {
-  return std::string(FamilyOf(resolved).architecture);
+  std::string name(FamilyOf(resolved).architecture);
+  if (!resolved.has_label_head()) return name;
+  const std::string_view tokens = IsGpt2(resolved) ? "LMHeadModel" : "ForCausalLM";
+  return name.replace(name.size() - tokens.size(), tokens.size(), "ForSequenceClassification");
 }
 
 namespace {
@@ -281,7 +299,7 @@ namespace {
 nlohmann::ordered_json LlamaConfigJson(const v1::ModelConfig& resolved, DType dtype,
                                        const EndTokens& ends) {
   const Family& family = FamilyOf(resolved);
-  nlohmann::ordered_json json = {{"architectures", {family.architecture}},
+  nlohmann::ordered_json json = {{"architectures", {}},
                                  {"model_type", family.model_type},
                                  {"vocab_size", resolved.vocab_size()},
                                  {"hidden_size", resolved.d_model()},
@@ -312,6 +330,8 @@ nlohmann::ordered_json LlamaConfigJson(const v1::ModelConfig& resolved, DType dt
 std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends) {
   nlohmann::ordered_json json = IsGpt2(resolved) ? Gpt2ConfigJson(resolved, TorchName(dtype), ends)
                                                  : LlamaConfigJson(resolved, dtype, ends);
+  json["architectures"] = {ArchitectureOf(resolved)};
+  if (resolved.has_label_head()) AddLabels(resolved.label_head(), ends.eos_id, &json);
   // Other programs ignore it.
   if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
   return json.dump(2) + "\n";

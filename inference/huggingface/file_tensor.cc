@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "inference/huggingface/config_json.h"
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 
 namespace braid {
 namespace {
@@ -102,6 +103,7 @@ FileTensor Gpt2Tensor(const ParameterSpec& parameter, bool bare) {
     return Gpt2LayerTensor(layer, name.substr(end), tensor);
   }
   FileTensor whole = tensor;
+  if (name == kLabelHead) return whole;
   whole.name = absl::StrCat(prefix, absl::StrReplaceAll(name, {{"model.embed_tokens.", "wte."},
                                                                {"model.embed_positions.", "wpe."},
                                                                {"model.norm.", "ln_f."}}));

@@ -44,7 +44,7 @@ v1::StartToken Gpt2StartToken(const nlohmann::json& json) {
 
 nlohmann::ordered_json Gpt2ConfigJson(const v1::ModelConfig& resolved, const std::string& dtype,
                                       const EndTokens& ends) {
-  nlohmann::ordered_json json = {{"architectures", {"GPT2LMHeadModel"}},
+  nlohmann::ordered_json json = {{"architectures", {}},
                                  {"model_type", kGpt2Type},
                                  {"vocab_size", resolved.vocab_size()},
                                  {"n_positions", resolved.sequence_length()},

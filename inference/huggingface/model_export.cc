@@ -25,6 +25,7 @@
 #include "inference/prompt.h"
 #include "model/config/document_config.h"
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -185,6 +186,18 @@ absl::Status CheckSoftCap(const v1::ModelConfig& config) {
                    "it to export a dense model"));
 }
 
+// The layout of expert models, other than Mixtral, has no class with a label head.
+absl::Status CheckLabelClass(const v1::ModelConfig& config) {
+  if (!config.has_label_head() || !UsesExperts(config) || IsMixtral(config)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.label_head: got ", LabelsText(config.label_head()), " with router ",
+                   v1::Router_Name(config.routing().router()),
+                   ", expected a dense model: the exported layout of experts has no label head; "
+                   "export one of a prompt with --bake"));
+}
+
 class Writer {
  public:
   Writer(const fs::path& directory, v1::ExportResponse* response)
@@ -248,12 +261,15 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   RETURN_IF_ERROR(CheckGpt2(source.config));
   RETURN_IF_ERROR(CheckGate(source.config));
   RETURN_IF_ERROR(CheckSoftCap(source.config));
+  RETURN_IF_ERROR(CheckLabelClass(source.config));
   ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));
   const EndTokens ends = EndsOf(source.config, *tokenizer);
   Writer writer(directory, response);
   RETURN_IF_ERROR(writer.Text("config.json", FormatConfigJson(source.config, options.dtype, ends)));
   ASSIGN_OR_RETURN(const int32_t end_of_turn, EndOfTurn(source.config, *tokenizer));
-  RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends, end_of_turn)));
+  if (!source.config.has_label_head()) {
+    RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends, end_of_turn)));
+  }
   if (UsesExperts(source.config) && !IsMixtral(source.config)) {
     RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
   }
@@ -337,7 +353,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
                                                const ExportOptions& options,
                                                const fs::path& output) {
   ASSIGN_OR_RETURN(const auto directory,
-                   OutputDirectory::Create({output, options.force, "config.json"}));
+                   OutputDirectory::Create({output, options.force, ExportMarkers()}));
   v1::ExportResponse response;
   Source source = PlainSource(model);
   std::optional<BakedWeights> baked;

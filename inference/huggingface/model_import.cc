@@ -154,7 +154,7 @@ absl::StatusOr<v1::ModelConfig> ReadConfigJson(const fs::path& directory) {
 
 absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
   if (!request.base().empty()) return ImportAdapter(request);
-  const OutputPlace place{request.output_dir(), request.force(), kManifestName};
+  const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   const fs::path source = request.source_dir();
   ASSIGN_OR_RETURN(v1::ModelConfig config, ReadConfigJson(source));

@@ -8,6 +8,7 @@
 #include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/ffn_group_pass.h"
@@ -45,7 +46,7 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
   return {.tokens = passes * batch_size * config.sequence_length(),
           .width = config.d_model(),
           .hidden = config.d_ff(),
-          .vocabulary = config.vocab_size(),
+          .vocabulary = HeadWidth(config),
           .segment = config.routing().segment_length(),
           .layers = config.num_layers(),
           .moe_layers = static_cast<int64_t>(MoeLayers(config).size()),

@@ -16,6 +16,7 @@
 #include "model/config/decoder.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 
@@ -47,9 +48,9 @@ bool Matches(std::string_view pattern, std::string_view name) {
 
 bool IsMixing(const ParameterSpec& spec) { return spec.group == "layer_mixing"; }
 
-// The parameters of layer mixing are trained beside those that are asked for.
+// The parameters of layer mixing and a label head are trained beside those that are asked for.
 bool IsTrained(const v1::Finetuning& finetuning, const ParameterSpec& spec) {
-  if (!spec.trained || IsMixing(spec)) return spec.trained;
+  if (!spec.trained || IsMixing(spec) || spec.name == kLabelHead) return spec.trained;
   if (finetuning.train().empty()) return !finetuning.has_lora();
   return std::ranges::any_of(
       finetuning.train(), [&](const std::string& pattern) { return Matches(pattern, spec.name); });
@@ -159,6 +160,10 @@ absl::Status CheckTuning(const v1::ModelConfig& model, const v1::Finetuning& fin
   if (smoothing > 0 && model.consistency_loss() > 0) {
     return BadFinetuning("label_smoothing", "got ", smoothing,
                          " with model.consistency_loss, expected one of the two");
+  }
+  if (smoothing > 0 && model.label_head().regression()) {
+    return BadFinetuning("label_smoothing", "got ", smoothing,
+                         " with model.label_head.regression, expected 0: numbers have no classes");
   }
   if (!(noise >= 0 && std::isfinite(noise))) {
     return BadFinetuning("embedding_noise", "got ", noise, ", expected a number of at least 0");

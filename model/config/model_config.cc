@@ -353,6 +353,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckLayerMixing(resolved));
   DropCompleteLayerList(resolved.num_layers(), resolved.mutable_routing());
   RETURN_IF_ERROR(CheckHeadLoss(resolved));
+  RETURN_IF_ERROR(CheckLabelHead(resolved));
   DropAttentionDefaults(&resolved);
   DropHeadDefaults(&resolved);
   return resolved;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
@@ -53,8 +54,8 @@ MatrixSizes SumMatrices(const v1::ModelConfig& config, const LayerPasses& passes
   const double projection =
       ProjectsRouterInput(config.routing()) ? d * static_cast<double>(RouterWidth(config)) : 0;
   // The head counts whether tied or not; an embedding lookup is not a product.
-  return {.shared = d * config.vocab_size() + layers * attention + (layers - moe_layers) * ffn +
-                    MixingGateSize(config),
+  return {.shared = d * static_cast<double>(HeadWidth(config)) + layers * attention +
+                    (layers - moe_layers) * ffn + MixingGateSize(config),
           .experts = experts * matrices * d * static_cast<double>(ExpertWidth(config)),
           .routers = experts * static_cast<double>(RouterWidth(config)) + moe_layers * projection};
 }

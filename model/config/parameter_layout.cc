@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
@@ -14,6 +15,8 @@ namespace {
 constexpr char kMixingGroup[] = "layer_mixing";
 // The initial temperature of the score COSINE, as that of the gate COSINE of experts.
 constexpr double kMixingTemperature = 0.3;
+// As initializer_range of Hugging Face LLaMA, whatever the weights below the head began with.
+constexpr double kLabelHeadStd = 0.02;
 
 // Appends parameters one after the other.
 class LayoutBuilder {
@@ -238,7 +241,11 @@ std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved) {
   AddLayerMixing(resolved, &layout);
   for (int layer = 0; layer < resolved.num_layers(); ++layer) AddLayer(resolved, layer, &layout);
   layout.AddNorm("model.norm");
-  if (!resolved.tie_embeddings()) layout.AddMatrix("lm_head.weight", "head", {v, d}, d);
+  if (resolved.has_label_head()) {
+    layout.Add(kLabelHead, "head", {HeadWidth(resolved), d}, kLabelHeadStd);
+  } else if (!resolved.tie_embeddings()) {
+    layout.AddMatrix("lm_head.weight", "head", {v, d}, d);
+  }
   std::vector<ParameterSpec> specs = layout.Take();
   if (resolved.initialization() == v1::WIDTH_SCALED) ScaleByWidth(resolved, &specs);
   return specs;

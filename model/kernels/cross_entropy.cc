@@ -268,4 +268,11 @@ at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const a
   return losses;
 }
 
+at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
+                         const at::Tensor& targets, const at::Tensor& numbers) {
+  const ScopedPhase phase(Phase::kHead);
+  const at::Tensor errors = at::mm(hidden, head.t()).squeeze(1) - numbers.to(hidden.options());
+  return errors.square().masked_fill(targets.lt(0), 0);
+}
+
 }  // namespace braid

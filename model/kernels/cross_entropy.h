@@ -56,6 +56,11 @@ ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Te
 at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
                        double soft_cap = 0);
 
+// Returns the squared errors [T] of the outputs of hidden [T, D] under head [1, D], 0 where targets
+// [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head.
+at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
+                         const at::Tensor& targets, const at::Tensor& numbers);
+
 }  // namespace braid
 
 #endif  // BRAID_MODEL_KERNELS_CROSS_ENTROPY_H_

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+
 namespace braid {
 
 ExampleEncoder::ExampleEncoder(const Tokenizer& tokenizer, const EncodingOptions& options)
@@ -44,7 +46,26 @@ void ExampleEncoder::Shorten(EncodedExample* example) const {
   example->num_cut_answers = static_cast<int32_t>(first);
 }
 
+EncodedExample ExampleEncoder::EncodeLabeled(const SupervisedRecord& record,
+                                             WordEncoder* words) const {
+  SupervisedRecord prompt = record;
+  prompt.turns.pop_back();
+  EncodedExample example;
+  example.label = std::string(absl::StripAsciiWhitespace(record.turns.back().text));
+  if (prompt.turns.empty()) example.fault = "label without a prompt";
+  if (example.label.empty()) example.fault = "empty label";
+  if (!example.fault.empty()) return example;
+  example.tokens = EncodePrompt(prompt, words);
+  if (example.tokens.empty()) example.tokens.push_back(markers_.eos_id());
+  const auto length = static_cast<int32_t>(example.tokens.size());
+  example.tokens.push_back(markers_.eos_id());
+  example.targets = {{length, length + 1}};
+  Shorten(&example);
+  return example;
+}
+
 EncodedExample ExampleEncoder::Encode(const SupervisedRecord& record, WordEncoder* words) const {
+  if (options_.labels) return EncodeLabeled(record, words);
   EncodedChat chat = EncodeParts(RenderChat(options_.chat, record.turns, record.literal), words);
   EncodedExample example;
   example.tokens = std::move(chat.tokens);

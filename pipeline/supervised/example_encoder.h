@@ -30,6 +30,9 @@ struct EncodedExample {
   int32_t num_cut = 0;
   // Answers that were removed with them.
   int32_t num_cut_answers = 0;
+  // The label, with EncodingOptions.labels: the last answer without white space around it.
+  std::string label = {};
+  int32_t source = 0;  // SupervisedRecord.source
   // Why it cannot be trained on; empty if it can.
   std::string fault;
 };
@@ -41,6 +44,9 @@ struct EncodingOptions {
   int64_t max_tokens = 0;
   // The token before the first one (runs/start_token.h).
   std::optional<int32_t> start_id;
+  // Examples are a prompt and its label: the prompt's tokens, then EOS, the only target, which
+  // stands for the label.
+  bool labels = false;
 };
 
 // Thread-safe. The tokenizer must outlive it.
@@ -61,6 +67,7 @@ class ExampleEncoder {
 
  private:
   EncodedChat EncodeParts(const std::vector<ChatPart>& parts, WordEncoder* words) const;
+  EncodedExample EncodeLabeled(const SupervisedRecord& record, WordEncoder* words) const;
   void Shorten(EncodedExample* example) const;
 
   const EncodingOptions options_;

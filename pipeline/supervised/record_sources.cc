@@ -33,6 +33,7 @@ absl::Status ReadRecordFile(const std::string& path, const std::string& format_n
       set->rejected.push_back(std::get<RejectedRecord>(std::move(converted)));
     } else {
       set->records.push_back(std::get<SupervisedRecord>(std::move(converted)));
+      set->records.back().source = static_cast<int32_t>(set->sources.size());
     }
     ++count;
     return absl::OkStatus();

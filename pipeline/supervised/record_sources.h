@@ -18,6 +18,8 @@ struct RecordSource {
   std::string path;
   std::string format;  // a name of RecordFormats(), or "task NAME"
   int64_t num_records = 0;
+  // How often a pass over the data reads each of its examples.
+  double weight = 1;
 };
 
 struct RecordSet {

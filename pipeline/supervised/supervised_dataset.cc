@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,13 +23,26 @@ constexpr std::array<std::string_view, 3> kLossNames = {"ANSWERS", "LAST_ANSWER"
 
 std::string_view LossName(LossOn loss_on) { return kLossNames[static_cast<size_t>(loss_on)]; }
 
-// Sequences of examples as an indexed dataset with its spans.
+// Sequences of examples as an indexed dataset with its spans and labels.
 struct WrittenSequences {
+  std::vector<SupervisedSpan> spans;
+  std::vector<float> labels;       // one for each span, or none
   std::vector<FileSummary> files;  // .bin and .idx
   FileSummary spans_file;
+  std::optional<FileSummary> labels_file;
   int64_t num_rows = 0;
-  std::vector<ProvenanceSpan> provenance;  // by example number
+  std::vector<ProvenanceSpan> provenance;  // by document number
 };
+
+// Returns the document number of each example: copies of an example, which are adjacent, are one
+// document.
+std::vector<uint32_t> DocumentsOf(const PackedExamples& part) {
+  std::vector<uint32_t> documents(part.places.size());
+  for (size_t i = 1; i < documents.size(); ++i) {
+    documents[i] = documents[i - 1] + (part.places[i] == part.places[i - 1] ? 0 : 1);
+  }
+  return documents;
+}
 
 std::string_view AsBytes(const std::vector<int32_t>& tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)};
@@ -36,17 +50,20 @@ std::string_view AsBytes(const std::vector<int32_t>& tokens) {
 
 // Appends one sequence, padded with EOS, and its spans.
 absl::Status AddSequence(const SupervisedDataset& dataset, const PackedExamples& part,
-                         size_t sequence, IndexedDatasetWriter* writer,
-                         std::vector<SupervisedSpan>* spans, WrittenSequences* written) {
+                         std::span<const uint32_t> documents, size_t sequence,
+                         IndexedDatasetWriter* writer, WrittenSequences* written) {
   const auto instance = static_cast<int32_t>(sequence);
   std::vector<int32_t> tokens;
   for (const uint32_t number : part.sequences[sequence]) {
     const EncodedExample& example = part.examples[number];
     const auto begin = static_cast<int32_t>(tokens.size());
     for (const TokenRange& range : example.targets) {
-      spans->push_back({instance, begin, begin + range.begin, begin + range.end});
+      written->spans.push_back({instance, begin, begin + range.begin, begin + range.end});
     }
-    written->provenance.push_back({number, 0, static_cast<uint32_t>(instance), begin,
+    if (dataset.plan.labels) {
+      written->labels.push_back(dataset.plan.labels->NumberOf(example.label));
+    }
+    written->provenance.push_back({documents[number], 0, static_cast<uint32_t>(instance), begin,
                                    static_cast<int32_t>(example.tokens.size())});
     tokens.insert(tokens.end(), example.tokens.begin(), example.tokens.end());
   }
@@ -62,16 +79,18 @@ absl::StatusOr<WrittenSequences> WriteSequences(const SupervisedDataset& dataset
                                                 const std::filesystem::path& prefix,
                                                 const std::filesystem::path& spans_path) {
   WrittenSequences written;
-  std::vector<SupervisedSpan> spans;
+  const std::vector<uint32_t> documents = DocumentsOf(part);
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Create(prefix, dataset.tokenizer.vocab_size()));
   for (size_t i = 0; i < part.sequences.size(); ++i) {
-    RETURN_IF_ERROR(AddSequence(dataset, part, i, writer.get(), &spans, &written));
+    RETURN_IF_ERROR(AddSequence(dataset, part, documents, i, writer.get(), &written));
   }
   ASSIGN_OR_RETURN(written.files, writer->Commit());
   ASSIGN_OR_RETURN(const IndexedDataset stored, IndexedDataset::Open(prefix));
-  ASSIGN_OR_RETURN(written.spans_file, WriteSpans(spans_path, spans, stored));
-  written.num_rows = std::ssize(spans);
+  ASSIGN_OR_RETURN(written.spans_file, WriteSpans(spans_path, written.spans, stored));
+  written.num_rows = std::ssize(written.spans);
+  if (!dataset.plan.labels) return written;
+  ASSIGN_OR_RETURN(written.labels_file, WriteLabels(LabelsPath(spans_path), written.labels));
   return written;
 }
 
@@ -85,6 +104,7 @@ absl::Status WriteHeldoutExamples(const SupervisedDataset& dataset, StageWriter*
                                   HeldoutSpansPath(directory, kValidationDomain)));
   stage->Add(written.files, std::ssize(part.sequences), "heldout");
   stage->Add(written.spans_file, written.num_rows, "heldout");
+  if (written.labels_file) stage->Add(*written.labels_file, written.num_rows, "heldout");
   return absl::OkStatus();
 }
 
@@ -94,24 +114,32 @@ nlohmann::json ReportOf(const SupervisedDataset& dataset) {
   for (const RecordSource& source : dataset.sources) {
     sources.push_back(
         {{"path", source.path}, {"format", source.format}, {"num_records", source.num_records}});
+    if (source.weight == 1) continue;
+    sources.back()["weight"] = source.weight;
+    sources.back()["num_examples"] = counts.of_source[sources.size() - 1];
   }
-  return {{"sources", sources},
-          {"template", dataset.settings.encoding.chat.name},
-          {"loss_on", LossName(dataset.settings.encoding.loss_on)},
-          {"packed", dataset.settings.pack},
-          {"num_records", counts.num_records},
-          {"num_examples", dataset.plan.training.examples.size()},
-          {"num_validation_examples", dataset.plan.validation.examples.size()},
-          {"num_tokens", counts.num_tokens},
-          {"num_targets", counts.num_targets},
-          {"num_longest", counts.num_longest},
-          {"num_cut", counts.num_cut},
-          {"num_cut_tokens", counts.num_cut_tokens},
-          {"num_cut_answers", counts.num_cut_answers},
-          {"num_control_texts", counts.num_control_texts},
-          {"num_duplicates", counts.num_duplicates},
-          {"rejected", counts.rejected},
-          {"filled", dataset.plan.filled}};
+  nlohmann::json report = {{"sources", sources},
+                           {"template", dataset.settings.encoding.chat.name},
+                           {"loss_on", LossName(dataset.settings.encoding.loss_on)},
+                           {"packed", dataset.settings.pack},
+                           {"num_records", counts.num_records},
+                           {"num_examples", dataset.plan.training.examples.size()},
+                           {"num_validation_examples", dataset.plan.validation.examples.size()},
+                           {"num_tokens", counts.num_tokens},
+                           {"num_targets", counts.num_targets},
+                           {"num_longest", counts.num_longest},
+                           {"num_cut", counts.num_cut},
+                           {"num_cut_tokens", counts.num_cut_tokens},
+                           {"num_cut_answers", counts.num_cut_answers},
+                           {"num_control_texts", counts.num_control_texts},
+                           {"num_duplicates", counts.num_duplicates},
+                           {"rejected", counts.rejected},
+                           {"filled", dataset.plan.filled}};
+  if (dataset.plan.labels) {
+    report["regression"] = dataset.plan.labels->regression;
+    report["classes"] = dataset.plan.labels->classes;
+  }
+  return report;
 }
 
 absl::Status WriteReports(const SupervisedDataset& dataset, StageWriter* stage) {
@@ -131,8 +159,10 @@ absl::Status WriteExampleProvenance(const SupervisedDataset& dataset,
                                     const WrittenSequences& written, StageWriter* stage) {
   const std::filesystem::path directory = stage->directory() / "provenance";
   RETURN_IF_ERROR(MakeDirectories(directory));
+  std::vector<std::string> places = dataset.plan.training.places;
+  places.erase(std::unique(places.begin(), places.end()), places.end());
   ASSIGN_OR_RETURN(const std::vector<FileSummary> files,
-                   WriteProvenance(directory, written.provenance, dataset.plan.training.places));
+                   WriteProvenance(directory, written.provenance, places));
   stage->Add(files, std::ssize(written.provenance), "provenance");
   return absl::OkStatus();
 }
@@ -143,6 +173,7 @@ DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
   const Tokenizer& tokenizer = dataset.tokenizer;
   const std::optional<int32_t>& start = dataset.settings.encoding.start_id;
   const int64_t num_instances = std::ssize(training.sequences);
+  const ExampleLabels labels = dataset.plan.labels.value_or(ExampleLabels());
   return {.name = dataset.name,
           .key = key,
           .order = "RANDOM",
@@ -151,23 +182,42 @@ DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
           .eos_id = tokenizer.eos_id(),
           .num_instances = num_instances,
           .num_tokens = num_instances * (dataset.settings.sequence_length + 1),
-          .num_documents = std::ssize(training.examples),
+          .num_documents = int64_t{DocumentsOf(training).back()} + 1,
           .num_heldout_documents = num_heldout,
           .domains = num_heldout == 0 ? std::vector<std::string>()
                                       : std::vector<std::string>{kValidationDomain},
           .seed = dataset.settings.seed,
           .begin_with_bos = start.has_value() && start != tokenizer.eos_id(),
           .supervised = true,
-          .num_examples = std::ssize(training.examples)};
+          .num_examples = std::ssize(training.examples),
+          .classes = labels.classes,
+          .regression = labels.regression};
 }
 
 void AddExamples(const PackedExamples& part, StageKey* key) {
   for (size_t i = 0; i < part.examples.size(); ++i) {
     key->Add("place", part.places[i]).Add("tokens", AsBytes(part.examples[i].tokens));
+    if (!part.examples[i].label.empty()) key->Add("label", part.examples[i].label);
     for (const TokenRange& range : part.examples[i].targets) {
       key->Add("begin", range.begin).Add("end", range.end);
     }
   }
+}
+
+// Returns the labels of the rows of spans.npy as text; none for a dataset without labels.
+absl::StatusOr<std::vector<std::string>> LabelsOfRows(const std::filesystem::path& dataset_dir,
+                                                      std::span<const SupervisedSpan> spans) {
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  std::vector<std::string> texts;
+  if (!info.labeled()) return texts;
+  ASSIGN_OR_RETURN(const std::vector<float> labels,
+                   ReadLabels(LabelsPath(dataset_dir / kSpansName), std::ssize(spans),
+                              std::ssize(info.classes)));
+  for (const float label : labels) {
+    texts.push_back(info.regression ? absl::StrCat(label)
+                                    : info.classes[static_cast<size_t>(label)]);
+  }
+  return texts;
 }
 
 }  // namespace
@@ -196,6 +246,7 @@ absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string
                                   stage->directory() / kSpansName));
   stage->Add(written.files, std::ssize(dataset.plan.training.sequences));
   stage->Add(written.spans_file, written.num_rows);
+  if (written.labels_file) stage->Add(*written.labels_file, written.num_rows);
   RETURN_IF_ERROR(WriteHeldoutExamples(dataset, stage));
   RETURN_IF_ERROR(WriteExampleProvenance(dataset, written, stage));
   RETURN_IF_ERROR(stage->AddText("tokenizer.model", dataset.tokenizer_bytes, 1));
@@ -218,6 +269,7 @@ absl::StatusOr<std::vector<StoredExample>> ReadStoredExamples(
   }
   const std::vector<int32_t> tokens = instances.Read(instance);
   std::vector<StoredExample> examples;
+  ASSIGN_OR_RETURN(const std::vector<std::string> labels, LabelsOfRows(dataset_dir, spans));
   for (const ProvenanceSpan& span : provenance.Instance(static_cast<uint32_t>(instance))) {
     const int64_t end = int64_t{span.instance_offset} + span.length;
     if (span.instance_offset < 0 || span.length < 1 || end > std::ssize(tokens) ||
@@ -232,6 +284,7 @@ absl::StatusOr<std::vector<StoredExample>> ReadStoredExamples(
     example.tokens.assign(tokens.begin() + span.instance_offset, tokens.begin() + end);
     for (const SupervisedSpan& row : spans) {
       if (row.instance != instance || row.begin != span.instance_offset) continue;
+      if (!labels.empty()) example.label = labels[static_cast<size_t>(&row - spans.data())];
       example.targets.push_back({row.answer_begin - row.begin, row.end - row.begin});
     }
   }

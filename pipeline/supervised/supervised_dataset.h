@@ -52,6 +52,7 @@ struct StoredExample {
   std::vector<int32_t> tokens;
   std::vector<TokenRange> targets;  // ranges in `tokens`
   int32_t begin = 0;                // in its instance
+  std::string label = {};           // empty without labels
 };
 
 // Returns the examples of an instance of a stored dataset in order. Errors: OUT_OF_RANGE for an

@@ -8,8 +8,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "formats/word_encoder.h"
@@ -21,8 +23,10 @@ namespace braid {
 namespace {
 
 constexpr int64_t kExamplesPerTask = 256;
+constexpr size_t kMaxClasses = 10000;
 constexpr size_t kWordCacheBytes = size_t{128} << 20;
 constexpr uint64_t kHeldoutStream = 0x5E1D;
+constexpr uint64_t kWeightStream = 0x3E16;
 
 // The examples of a set and the records that were lost.
 struct EncodedSet {
@@ -49,6 +53,7 @@ std::vector<EncodedExample> EncodeRecords(std::span<const SupervisedRecord> reco
     if (words == nullptr) words = std::make_unique<WordEncoder>(tokenizer, kWordCacheBytes);
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       examples[i] = encoder.Encode(records[i], words.get());
+      examples[i].source = records[i].source;
     }
     const std::lock_guard lock(mutex);
     idle.push_back(std::move(words));
@@ -74,6 +79,53 @@ EncodedSet EncodeSet(const RecordSet& set, const Tokenizer& tokenizer,
     }
   }
   return result;
+}
+
+// Returns an error that names the first example whose label is not one of `labels`; `known` says
+// where they come from.
+absl::Status CheckLabels(const ExampleLabels& labels, const std::string& known,
+                         std::span<const EncodedExample> examples,
+                         std::span<const std::string> places) {
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const std::string& label = examples[i].label;
+    const std::string got = absl::StrCat(places[i], ": label: got \"", label, "\", expected ");
+    if (labels.regression) {
+      float number = 0;
+      if (absl::SimpleAtof(label, &number) && std::isfinite(number)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(got, "a finite number"));
+    }
+    if (std::ranges::find(labels.classes, label) != labels.classes.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(got, "one of the classes that ", known, ": ",
+                                                   absl::StrJoin(labels.classes, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+// Numbers come in their order, before other texts.
+bool IsClassBefore(const std::string& a, const std::string& b) {
+  int64_t x = 0, y = 0;
+  const bool is_x = absl::SimpleAtoi(a, &x), is_y = absl::SimpleAtoi(b, &y);
+  if (is_x != is_y) return is_x;
+  return is_x && x != y ? x < y : a < b;
+}
+
+absl::StatusOr<ExampleLabels> LabelsOf(ExampleLabels labels,
+                                       std::span<const EncodedExample> examples,
+                                       std::span<const std::string> places) {
+  if (labels.regression || !labels.classes.empty()) {
+    RETURN_IF_ERROR(CheckLabels(labels, "the task or model has", examples, places));
+    return labels;
+  }
+  std::set<std::string> seen;
+  for (const EncodedExample& example : examples) seen.insert(example.label);
+  if (seen.size() == 1 || seen.size() > kMaxClasses) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--label-head: got ", seen.size(), " different answer(s), such as \"", *seen.begin(),
+        "\", expected 2 to ", kMaxClasses, " classes, or numbers with --label-head=regression"));
+  }
+  labels.classes.assign(seen.begin(), seen.end());
+  std::ranges::sort(labels.classes, IsClassBefore);
+  return labels;
 }
 
 uint64_t HashOf(const EncodedExample& example) {
@@ -109,6 +161,38 @@ void Split(EncodedSet all, const SupervisedSettings& settings, SupervisedPlan* p
     part.examples.push_back(std::move(all.examples[i]));
     part.places.push_back(std::move(all.places[i]));
   }
+}
+
+// Returns how often each example occurs.
+std::vector<int64_t> CountCopies(const PackedExamples& part, std::span<const RecordSource> sources,
+                                 uint64_t seed) {
+  std::vector<int64_t> copies(part.examples.size());
+  std::vector<std::set<std::pair<uint64_t, size_t>>> drawn(sources.size());
+  for (size_t i = 0; i < part.examples.size(); ++i) {
+    const auto source = static_cast<size_t>(part.examples[i].source);
+    copies[i] = static_cast<int64_t>(sources[source].weight);
+    drawn[source].emplace(Mix64(Mix64(kWeightStream, seed), i), i);
+  }
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const double fraction = sources[s].weight - std::floor(sources[s].weight);
+    auto left = std::llround(fraction * static_cast<double>(drawn[s].size()));
+    for (auto it = drawn[s].begin(); left > 0; ++it, --left) ++copies[it->second];
+  }
+  return copies;
+}
+
+// Repeats the examples of sources with a weight, and leaves out those that do not occur.
+void Weigh(std::span<const RecordSource> sources, uint64_t seed, PackedExamples* part) {
+  const auto is_one = [](const RecordSource& source) { return source.weight == 1; };
+  if (std::ranges::all_of(sources, is_one)) return;
+  const std::vector<int64_t> copies = CountCopies(*part, sources, seed);
+  PackedExamples weighed;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    weighed.examples.insert(weighed.examples.end(), static_cast<size_t>(copies[i]),
+                            part->examples[i]);
+    weighed.places.insert(weighed.places.end(), static_cast<size_t>(copies[i]), part->places[i]);
+  }
+  *part = std::move(weighed);
 }
 
 void Pack(const SupervisedSettings& settings, PackedExamples* part) {
@@ -147,6 +231,9 @@ SupervisedCounts Count(const SupervisedPlan& plan) {
     counts.num_cut += example.num_cut > 0 ? 1 : 0;
     counts.num_cut_tokens += example.num_cut;
     counts.num_cut_answers += example.num_cut_answers;
+    counts.of_source.resize(
+        std::max<size_t>(counts.of_source.size(), static_cast<size_t>(example.source) + 1));
+    ++counts.of_source[static_cast<size_t>(example.source)];
   }
   for (const RejectedRecord& record : plan.rejected) ++counts.rejected[record.reason];
   return counts;
@@ -197,6 +284,13 @@ absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked) {
 
 }  // namespace
 
+float ExampleLabels::NumberOf(const std::string& label) const {
+  if (!regression) return static_cast<float>(std::ranges::find(classes, label) - classes.begin());
+  float number = 0;
+  BRAID_CHECK(absl::SimpleAtof(label, &number)) << label;
+  return number;
+}
+
 std::string CountsText(const std::map<std::string, int64_t>& counts) {
   return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
     absl::StrAppend(out, count.second, " ", count.first);
@@ -211,16 +305,25 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
   SupervisedPlan plan;
   EncodedSet encoded = EncodeSet(training, tokenizer, encoder, settings);
   plan.rejected = std::move(encoded.rejected);
+  if (settings.labels) {
+    ASSIGN_OR_RETURN(plan.labels, LabelsOf(*settings.labels, encoded.examples, encoded.places));
+  }
   if (validation == nullptr) {
     Split(std::move(encoded), settings, &plan);
   } else {
     plan.training = {std::move(encoded.examples), std::move(encoded.places), {}};
     EncodedSet heldout = EncodeSet(*validation, tokenizer, encoder, settings);
+    if (plan.labels) {
+      RETURN_IF_ERROR(
+          CheckLabels(*plan.labels, "the training data has", heldout.examples, heldout.places));
+    }
     plan.validation = {std::move(heldout.examples), std::move(heldout.places), {}};
     std::ranges::move(heldout.rejected, std::back_inserter(plan.rejected));
   }
   const std::vector<std::string> duplicates = FindDuplicates(plan);
+  Weigh(training.sources, settings.seed, &plan.training);
   plan.counts = Count(plan);
+  plan.counts.of_source.resize(training.sources.size());
   plan.counts.num_duplicates = std::ssize(duplicates);
   for (const RecordSet* set : {&training, validation}) {
     if (set == nullptr) continue;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,17 @@
 #include "pipeline/supervised/record_sources.h"
 
 namespace braid {
+
+// What the labels of examples are.
+struct ExampleLabels {
+  // Numbers, instead of classes.
+  bool regression = false;
+  // The classes in the order of their numbers.
+  std::vector<std::string> classes;
+
+  // Returns the number of the class of a label that occurs in the data, or the label's number.
+  float NumberOf(const std::string& label) const;
+};
 
 struct SupervisedSettings {
   EncodingOptions encoding;
@@ -25,6 +37,9 @@ struct SupervisedSettings {
   uint64_t seed = 0;
   // Refuse data of which anything would be rejected, cut or held out twice.
   bool strict = false;
+  // Set when the last answers are labels (encoding.labels). Without classes these are the labels
+  // that occur in the training records, sorted.
+  std::optional<ExampleLabels> labels = {};
 };
 
 struct SupervisedCounts {
@@ -38,6 +53,8 @@ struct SupervisedCounts {
   int64_t num_duplicates = 0;     // training examples that are also validation examples
   int64_t num_longest = 0;        // tokens of the longest training example
   std::map<std::string, int64_t> rejected = {};  // records by reason
+  std::vector<int64_t> of_source = {};           // training examples of each source, repeated ones
+                                                 // as often as they occur
 };
 
 // Examples and their packing.
@@ -53,14 +70,19 @@ struct SupervisedPlan {
   SupervisedCounts counts;
   // Share of the positions of the training sequences that hold tokens.
   double filled = 0;
+  // The settings' labels with their classes.
+  std::optional<ExampleLabels> labels = {};
 };
 
 // Plans a dataset. Without validation records (`validation` null), a share of the examples is held
-// out, of equal ones all or none, and at least one is left to train on. Encodes with
+// out, of equal ones all or none, and at least one is left to train on. Each training example
+// occurs as often as the weight of its source says: for the fraction of a weight, a share of the
+// source's examples, drawn with the seed, occurs once more. Encodes with
 // RetrievalThreads() threads; the result does not depend on their number. Errors: INVALID_ARGUMENT
 // when no training example is left, with the counts by reason, or when the validation part would be
 // empty; with `strict`, for the first record that is rejected, cut, or both in training and
-// validation.
+// validation; with labels, for the first one that is not a number or not a known class, for one
+// class only, and for a class of validation records that no training record has.
 absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
                                               const RecordSet* validation,
                                               const Tokenizer& tokenizer,

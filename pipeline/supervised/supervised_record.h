@@ -2,6 +2,7 @@
 #ifndef BRAID_PIPELINE_SUPERVISED_SUPERVISED_RECORD_H_
 #define BRAID_PIPELINE_SUPERVISED_SUPERVISED_RECORD_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct SupervisedRecord {
   std::vector<ChatTurn> turns;
   // Prompt and answer join as they are, as in completion data and tasks.
   bool literal = false;
+  // Index of its source in a RecordSet.
+  int32_t source = 0;
 };
 
 // An example that is not trained on. Reasons are counted; equal faults have equal reasons.

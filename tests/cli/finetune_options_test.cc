@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "cli/finetune_preview.h"
+#include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/pipeline/supervised/tiny_tokenizers.h"
 
@@ -108,13 +110,53 @@ TEST(PrintEncodedExampleTest, MarksTargetsAndShortensLongStretches) {
   std::vector<int32_t> tokens(50, tokenizer->eos_id());
   const std::vector<TokenRange> targets = {{40, 42}, {45, 50}};
   std::ostringstream out;
-  PrintEncodedExample("a.jsonl:3", tokens, targets, *tokenizer, out);
+  PrintEncodedExample("a.jsonl:3", tokens, targets, "", *tokenizer, out);
   EXPECT_THAT(out.str(), HasSubstr("a.jsonl:3: 50 tokens, 7 targets\n"));
   EXPECT_THAT(out.str(), HasSubstr("... 22 tokens ..."));
   int marked = 0;
   std::istringstream lines(out.str());
   for (std::string line; std::getline(lines, line);) marked += line.starts_with("  *") ? 1 : 0;
   EXPECT_EQ(marked, 7);
+}
+
+TEST(PrintEncodedExampleTest, ShowsThePromptOfALabelWithoutItsEnd) {
+  const auto tokenizer = ParseTokenizer(SentencePieceBytes());
+  const std::vector<int32_t> tokens(5, tokenizer->eos_id());
+  const std::vector<TokenRange> targets = {{4, 5}};
+  std::ostringstream out;
+  PrintEncodedExample("a.jsonl:3", tokens, targets, "positive", *tokenizer, out);
+  EXPECT_THAT(out.str(), HasSubstr("a.jsonl:3: 4 tokens, label \"positive\"\n"));
+  EXPECT_EQ(std::ranges::count(out.str(), '\n'), 5);
+}
+
+TEST(FinetuneOptionsTest, FilesHaveWeights) {
+  FinetuneOptions options;
+  const ScratchDirectory scratch;
+  const std::filesystem::path odd = scratch.path() / "odd=2";
+  ASSERT_OK(WriteFileAtomically(odd, "{}"));
+  options.data = {"a.jsonl", "b=c.jsonl=0.5", "d.jsonl=2", odd.string(), odd.string() + "=3"};
+  ASSERT_OK_AND_ASSIGN(const auto files, options.WeighedData());
+  using File = std::pair<std::string, double>;
+  EXPECT_THAT(files, ElementsAre(File("a.jsonl", 1), File("b=c.jsonl", .5), File("d.jsonl", 2),
+                                 File(odd.string(), 1), File(odd.string(), 3)));
+  for (const std::string weight : {"0", "-1", "nan", "inf", "", "x", "1001"}) {
+    options.data = {"a.jsonl=" + weight};
+    EXPECT_FAILS(options.WeighedData(), absl::StatusCode::kInvalidArgument,
+                 "--data: got a.jsonl=" + weight, "expected FILE=WEIGHT");
+  }
+}
+
+TEST(FinetuneOptionsTest, TheLabelHeadHasKinds) {
+  for (const auto& [arguments, kind] :
+       {std::pair<std::vector<std::string>, std::string>({"--label-head"}, "classes"),
+        {{"--label-head=regression"}, "regression"}}) {
+    CLI::App app;
+    std::vector<std::string> all = {"base", "--data", "a.jsonl"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const std::unique_ptr<FinetuneOptions> options(Parse(all, &app));
+    EXPECT_TRUE(options->with_label_head);
+    EXPECT_EQ(options->label_head, kind);
+  }
 }
 
 }  // namespace finetune_options_test

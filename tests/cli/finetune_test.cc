@@ -32,12 +32,21 @@ class FinetuneTest : public testing::Test {
   }
 
   // Runs a command that must succeed and returns its standard output.
-  std::string Braid(std::vector<std::string> arguments) const {
+  std::string Braid(std::vector<std::string> arguments, const std::string& home = "home") const {
     arguments.insert(arguments.begin(),
-                     {BRAID_BIN_DIR "/braid", "--home", (root_ / "home").string()});
+                     {BRAID_BIN_DIR "/braid", "--home", (root_ / home).string()});
     TestProgram program(arguments);
     EXPECT_EQ(program.Wait(), 0) << program.err();
     return program.out();
+  }
+
+  // Runs a command that must fail and returns its error.
+  std::string Error(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(),
+                     {BRAID_BIN_DIR "/braid", "--home", (root_ / "home").string()});
+    TestProgram program(arguments);
+    EXPECT_NE(program.Wait(), 0) << program.out();
+    return program.err();
   }
 
   // Trains on half of the examples, one step after the other half has been scored.
@@ -79,6 +88,127 @@ TEST_F(FinetuneTest, PlansSequencesThatTheSegmentsOfADenseModelDoNotDivide) {
   EXPECT_EQ(plan.at("sequence_length"), 29);
   // A step has four sequences, which one rank passes at once.
   EXPECT_EQ(plan.at("forecast").at("request").at("micro_batch_size"), 4);
+}
+
+TEST_F(FinetuneTest, TheSeedOfTheSettingsOrdersTheExamplesToo) {
+  const auto plan = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--json", "finetune",     base_.string(),
+                                    "--data", data_.string(), "--dry-run"};
+    all.insert(all.end(), more.begin(), more.end());
+    json result = json::parse(Braid(all));
+    result.erase("forecast");
+    return result;
+  };
+  const json by_option = plan({"--seed", "5"});
+  EXPECT_EQ(plan({"--set", "seed=5"}), by_option);
+  EXPECT_NE(plan({}), by_option);
+}
+
+TEST_F(FinetuneTest, AHomeCanBeMovedWithItsAdapters) {
+  Finetune(base_.string());
+  Braid({"finetune", "run-000001", "--data", data_.string(), "--lora", "r=2", "--steps", "1",
+         "--threads", "1", "--wait"});
+  const std::vector<std::string> generate = {"generate",     "run-000002", "--prompt",  "the cat",
+                                             "--max-tokens", "4",          "--threads", "1"};
+  const std::string text = Braid(generate);
+  // Imported adapters name the base that they were trained on.
+  const std::string adapter = (root_ / "adapter").string();
+  Braid({"export", "run-000002", "-o", adapter, "--adapter"});
+  const auto warning_with = [&](const std::string& base) {
+    TestProgram program({BRAID_BIN_DIR "/braid", "--home", (root_ / "home").string(), "import",
+                         "--adapter", adapter, "--base", base, "--force", "-o",
+                         (root_ / "imported").string()});
+    EXPECT_EQ(program.Wait(), 0) << program.err();
+    return program.err();
+  };
+  EXPECT_THAT(warning_with("run-000001"), testing::Not(HasSubstr("warning")));
+  EXPECT_THAT(warning_with(base_.string()),
+              HasSubstr("adapter_config.json: base_model_name_or_path: got "));
+  fs::rename(root_ / "home", root_ / "moved");
+  EXPECT_EQ(Braid(generate, "moved"), text);
+}
+
+TEST_F(FinetuneTest, TrainsEvaluatesAndExportsALabelHead) {
+  const fs::path task = root_ / "tasks/sst2";
+  fs::create_directories(task);
+  for (const char* const file : {"train.tsv", "dev.tsv"}) {
+    std::string lines = "sentence\tlabel\n";
+    for (int i = 0; i < 24; ++i) {
+      absl::StrAppend(&lines, i % 2 == 0 ? "the cat ran " : "the dog sat ", i, "\t", i % 2, "\n");
+    }
+    ASSERT_TRUE(WriteFileAtomically(task / file, lines).ok());
+  }
+  const std::string tasks = (root_ / "tasks").string();
+  const json run = json::parse(Braid({"--json",
+                                      "finetune",
+                                      base_.string(),
+                                      "--task",
+                                      "sst2",
+                                      "--data",
+                                      tasks,
+                                      "--label-head",
+                                      "--lora",
+                                      "r=4,targets=q,k,v,o,gate,up,down",
+                                      "--sequence-length",
+                                      "128",
+                                      "--steps",
+                                      "60",
+                                      "--validate-every",
+                                      "60",
+                                      "--batch",
+                                      "8",
+                                      "--learning-rate",
+                                      "0.02",
+                                      "--threads",
+                                      "1",
+                                      "--wait"}));
+  const json head = run.at("spec").at("model").at("label_head");
+  EXPECT_EQ(head.at("classes"), json({"negative", "positive"}));
+  EXPECT_GT(run.at("latest").at("validation").at("loss").get<double>(), 0);
+  const json result = json::parse(Braid({"--json", "eval", "tasks", "run-000001", "--task", "sst2",
+                                         "--data", tasks, "--threads", "1"}));
+  const json& figures = result.at("results").at(0);
+  EXPECT_EQ(figures.at("num_examples"), "24");
+  EXPECT_GT(figures.at("metrics").at(0).at("value").get<double>(), .9) << figures;
+  EXPECT_THAT(Error({"generate", "run-000001", "--prompt", "x"}),
+              HasSubstr("got a model with a label head (classes negative, positive)"));
+  EXPECT_THAT(Error({"eval", "perplexity", "run-000001"}), HasSubstr("got a model with a label "));
+  EXPECT_THAT(Error({"finetune", "run-000001", "--data", data_.string()}),
+              HasSubstr("model without --label-head: got a model with a label head"));
+  EXPECT_THAT(
+      Error({"finetune", base_.string(), "--task", "piqa", "--data", tasks, "--label-head"}),
+      HasSubstr("piqa"));
+  const std::string out = (root_ / "out").string();
+  Braid({"export", "run-000001", "-o", out});
+  const json config = json::parse(*ReadFile(root_ / "out/config.json"));
+  EXPECT_EQ(config.at("architectures"), json::array({"LlamaForSequenceClassification"}));
+  EXPECT_EQ(config.at("id2label"), json({{"0", "negative"}, {"1", "positive"}}));
+  // An adapter export replaces the export of a model, and the other way around.
+  Braid({"export", "run-000001", "-o", out, "--adapter", "--force"});
+  const json adapter = json::parse(*ReadFile(root_ / "out/adapter_config.json"));
+  EXPECT_EQ(adapter.at("task_type"), "SEQ_CLS");
+  EXPECT_EQ(adapter.at("modules_to_save"), json::array({"score"}));
+  Braid({"export", "run-000001", "-o", out, "--force"});
+  EXPECT_FALSE(fs::exists(root_ / "out/adapter_config.json"));
+}
+
+TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {
+  const json run = Finetune(base_.string());
+  const std::string dataset = run.at("spec").at("dataset_dir").get<std::string>();
+  const json first =
+      json::parse(Braid({"--json", "explain", "run-000001", "--step", "1"})).at("instances").at(0);
+  const std::string place = first.at("examples").at(0).at("place").get<std::string>();
+  const auto explained = [&](std::vector<std::string> which) {
+    which.insert(which.begin(), {"--json", "explain"});
+    which.insert(which.end(), {"--document", place});
+    return json::parse(Braid(which)).at("spans");
+  };
+  const json expected = explained({"run-000001"});
+  EXPECT_FALSE(expected.at(0).at("steps").empty());
+  EXPECT_EQ(explained({(root_ / "home/runs/run-000001").string()}), expected);
+  EXPECT_EQ(explained({dataset, "--run", "run-000001"}), expected);
+  EXPECT_THAT(Error({"explain", dataset, "--run", base_.string(), "--document", place}),
+              HasSubstr("--run: got "));
 }
 
 }  // namespace finetune_test

@@ -166,8 +166,8 @@ TEST_F(PackedDatasetTest, RefusesUnknownVersions) {
   ExpectRefused("version", 0);
   ExpectRefused("version", "1");
   // The version decides what the other fields mean, so it is reported first.
-  const absl::Status status = StatusAfter([](json& object) { object = {{"version", 3}}; });
-  EXPECT_THAT(std::string(status.message()), HasSubstr(": version: got 3"));
+  const absl::Status status = StatusAfter([](json& object) { object = {{"version", 4}}; });
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": version: got 4"));
 }
 
 TEST_F(PackedDatasetTest, SupervisedDatasetsHaveExamplesAndTheSecondVersion) {

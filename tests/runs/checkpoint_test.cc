@@ -344,5 +344,20 @@ TEST_F(CheckpointTest, LeavesNothingOfAFailedAttempt) {
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000002"));
 }
 
+TEST(StoredPartialTest, BasesInTheSameHomeAreRelative) {
+  v1::PartialCheckpoint partial;
+  const auto stored = [&](const std::string& base, const std::string& directory) {
+    partial.mutable_base()->set_checkpoint(base);
+    return StoredPartial(partial, directory).base().checkpoint();
+  };
+  EXPECT_EQ(stored("/h/runs/run-1/checkpoints/step-2", "/h/runs/run-2/checkpoints/step-9.tmp"),
+            "../../../run-1/checkpoints/step-2");
+  EXPECT_EQ(stored("/h/supervised/converted-1", "/h/runs/run-2/checkpoints/step-9"),
+            "../../../../supervised/converted-1");
+  EXPECT_EQ(stored("/models/base", "/h/runs/run-2/checkpoints/step-9"), "/models/base");
+  EXPECT_EQ(stored("/h/runs/run-1/checkpoints/step-2", "/h/imported"),
+            "/h/runs/run-1/checkpoints/step-2");
+}
+
 }  // namespace checkpoint_test
 }  // namespace braid

@@ -54,10 +54,11 @@ void WriteSequences(const fs::path& prefix, const TinyData& data, uint64_t first
 
 // Writes PREFIX.bin/.idx and their spans; returns the number of instances.
 int64_t WriteExamples(const fs::path& prefix, const fs::path& spans_file,
-                      std::span<const TinyExample> examples, int64_t per_instance) {
+                      std::span<const TinyExample> examples, int64_t per_instance, bool labeled) {
   auto writer = IndexedDatasetWriter::Create(prefix, 64);
   Expect(writer.status());
   std::vector<SupervisedSpan> spans;
+  std::vector<float> labels;
   int32_t instances = 0;
   for (size_t i = 0; i < examples.size(); ++instances) {
     std::vector<int32_t> tokens;
@@ -65,6 +66,7 @@ int64_t WriteExamples(const fs::path& prefix, const fs::path& spans_file,
       const auto begin = static_cast<int32_t>(tokens.size());
       for (const auto& [from, to] : examples[i].answers) {
         spans.push_back({instances, begin, begin + from, begin + to});
+        labels.push_back(examples[i].label);
       }
       tokens.insert(tokens.end(), examples[i].tokens.begin(), examples[i].tokens.end());
     }
@@ -77,6 +79,7 @@ int64_t WriteExamples(const fs::path& prefix, const fs::path& spans_file,
   const auto dataset = IndexedDataset::Open(prefix);
   Expect(dataset.status());
   Expect(WriteSpans(spans_file, spans, *dataset).status());
+  if (labeled) Expect(WriteLabels(LabelsPath(spans_file), labels).status());
   return instances;
 }
 
@@ -103,14 +106,32 @@ std::vector<TinyExample> TinyExamples(int64_t count, uint64_t seed) {
   return examples;
 }
 
+std::vector<TinyExample> TinyLabeledExamples(int64_t count, bool regression) {
+  std::vector<TinyExample> examples;
+  for (int64_t n = 0; n < count; ++n) {
+    const uint64_t bits = Mix64(5, static_cast<uint64_t>(n));
+    const auto a = static_cast<int32_t>(10 + bits % 25), b = static_cast<int32_t>(n % 3);
+    TinyExample example{.tokens = {4, a}, .answers = {}};
+    if (n % 2 == 0) example.tokens.push_back(40 + b);
+    example.tokens.push_back(2);
+    const auto end = static_cast<int32_t>(example.tokens.size());
+    example.answers = {{end - 1, end}};
+    example.label = regression ? static_cast<float>(a) / 10 - 2.5f : static_cast<float>(a % 3);
+    examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
 void WriteTinySupervised(const fs::path& directory, const std::vector<TinyExample>& examples,
-                         int64_t per_instance) {
+                         int64_t per_instance, const TinyLabels& labels) {
   fs::create_directories(directory / "heldout");
-  const int64_t instances =
-      WriteExamples(directory / "instances", directory / kSpansName, examples, per_instance);
+  const bool labeled = labels.regression || !labels.classes.empty();
+  const int64_t instances = WriteExamples(directory / "instances", directory / kSpansName, examples,
+                                          per_instance, labeled);
   const fs::path heldout = directory / "heldout";
   WriteExamples(heldout / "validation", HeldoutSpansPath(heldout, "validation"),
-                TinyExamples(4, 77), per_instance);
+                labeled ? TinyLabeledExamples(4, labels.regression) : TinyExamples(4, 77),
+                per_instance, labeled);
   Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
   const DatasetInfo info = {.name = "answers",
                             .key = absl::StrCat("s", per_instance),
@@ -122,7 +143,9 @@ void WriteTinySupervised(const fs::path& directory, const std::vector<TinyExampl
                             .num_tokens = instances * 33,
                             .domains = {"validation"},
                             .supervised = true,
-                            .num_examples = std::ssize(examples)};
+                            .num_examples = std::ssize(examples),
+                            .classes = labels.classes,
+                            .regression = labels.regression};
   Expect(WriteDatasetInfo(directory, info).status());
   SealDataset(directory);
 }

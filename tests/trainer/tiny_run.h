@@ -34,6 +34,13 @@ void WriteTinyDataset(const std::filesystem::path& directory, const TinyData& da
 struct TinyExample {
   std::vector<int32_t> tokens;
   std::vector<std::pair<int32_t, int32_t>> answers;
+  float label = 0;  // used in a dataset with labels
+};
+
+// What the labels of a dataset are; without classes and regression it has none.
+struct TinyLabels {
+  std::vector<std::string> classes = {};
+  bool regression = false;
 };
 
 // Returns examples of at most 11 tokens; every third has two answers, each ended by EOS (2).
@@ -43,7 +50,12 @@ std::vector<TinyExample> TinyExamples(int64_t count, uint64_t seed = 1);
 // Writes a supervised dataset with `per_instance` (1 to 3) examples in each sequence of 33 tokens,
 // and a validation part of four examples.
 void WriteTinySupervised(const std::filesystem::path& directory,
-                         const std::vector<TinyExample>& examples, int64_t per_instance);
+                         const std::vector<TinyExample>& examples, int64_t per_instance,
+                         const TinyLabels& labels = {});
+
+// Returns prompts of two or three tokens and EOS, which stands for their label: a class of three,
+// or a number.
+std::vector<TinyExample> TinyLabeledExamples(int64_t count, bool regression);
 
 // Rewrites the dataset's manifest.json after a test has changed a file.
 void SealDataset(const std::filesystem::path& directory);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "evaluation/tasks/answer_log.h"
@@ -267,6 +268,44 @@ TEST_F(TaskEvaluationTest, ContinuesAfterBeingKilled) {
   }
   EXPECT_EQ(Evaluate(task, Options()).SerializeAsString(), expected.SerializeAsString());
   EXPECT_EQ(asked_, 1);
+}
+
+TEST_F(TaskEvaluationTest, LabelHeadsAreAskedForTheClassesAfterTheBarePrompt) {
+  const LoadedTask task = SampleTask("sst2");
+  AskedModel model = Model();
+  model.classes = {"positive", "negative"};
+  model.new_decoder = [](v1::InferenceRouting) {
+    return std::make_unique<FakeDecoder>(2, kContext);
+  };
+  TaskEvaluationOptions options = Options();
+  options.num_shots = 0;
+  options.want_examples = true;
+  const auto ignore = [](int64_t, int64_t) {};
+  ASSERT_OK_AND_ASSIGN(const v1::TaskResult result, EvaluateTask(task, model, options, ignore));
+  double correct = 0;
+  ASSERT_EQ(result.examples_size(), std::ssize(task.examples));
+  for (int i = 0; i < result.examples_size(); ++i) {
+    const TaskExample& example = task.examples[static_cast<size_t>(i)];
+    std::vector<int32_t> prompt = {model.codec.eos_id};
+    const std::vector<int32_t> text = model.codec.encode(example.prompts[0]);
+    prompt.insert(prompt.end(), text.begin(), text.end());
+    const std::vector<float> logits = FakeLogits(prompt, 2);
+    // The task's choices are negative, positive.
+    const double right = logits[1 - example.gold], wrong = logits[example.gold];
+    EXPECT_NEAR(result.examples(i).answer_loss(), std::log1p(std::exp(wrong - right)), 1e-6) << i;
+    correct += right > wrong ? 1 : 0;
+  }
+  EXPECT_NEAR(result.metrics(0).value(), correct / result.examples_size(), 1e-9);
+  options.num_shots = 2;
+  EXPECT_FAILS(EvaluateTask(task, model, options, ignore), absl::StatusCode::kInvalidArgument,
+               "num_shots: got 2, expected 0");
+  options.num_shots = 0;
+  EXPECT_FAILS(EvaluateTask(SampleTask("piqa"), model, options, ignore),
+               absl::StatusCode::kInvalidArgument, "got no choices that all examples share");
+  model.classes = {"positive", "negative", "neutral"};
+  EXPECT_FAILS(EvaluateTask(task, model, options, ignore), absl::StatusCode::kInvalidArgument,
+               "got the choices negative, positive, expected the classes of the model's label "
+               "head: positive, negative, neutral");
 }
 
 }  // namespace task_evaluation_test

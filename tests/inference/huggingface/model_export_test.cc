@@ -213,6 +213,38 @@ TEST_F(ModelExportTest, OnlyExpertModelsKeepABoundOfTheLogits) {
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model.logit_soft_cap");
 }
 
+TEST_F(ModelExportTest, LabelHeadsAreExportedForSequenceClassification) {
+  v1::ModelConfig config = ExportedConfig(1);
+  config.mutable_label_head()->add_classes("no");
+  config.mutable_label_head()->add_classes("yes");
+  const auto model = RandomModel(config);
+  ASSERT_OK_AND_ASSIGN(const auto response, Export(Request(*model)));
+  EXPECT_EQ(response.architecture(), "LlamaForSequenceClassification");
+  nlohmann::json json = Config("out");
+  EXPECT_EQ(json["id2label"], nlohmann::json({{"0", "no"}, {"1", "yes"}}));
+  EXPECT_EQ(json["label2id"], nlohmann::json({{"no", 0}, {"yes", 1}}));
+  EXPECT_EQ(json["problem_type"], "single_label_classification");
+  EXPECT_EQ(json["pad_token_id"], TestTokenizer().eos_id());
+  ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(scratch_ / "out/model.safetensors"));
+  ASSERT_NE(weights.Find("score.weight"), nullptr);
+  EXPECT_EQ(weights.Find("score.weight")->shape, (std::vector<int64_t>{2, 16}));
+  EXPECT_EQ(weights.Find("lm_head.weight"), nullptr);
+  // Experts have no such class, unless they are baked.
+  v1::ModelConfig moe = ExportedConfig(4);
+  moe.mutable_label_head()->set_regression(true);
+  const auto experts = RandomModel(moe);
+  v1::ExportRequest request = Request(*experts);
+  request.set_force(true);
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument,
+               "model.label_head: got regression with router CAUSAL_SEGMENT");
+  request.set_bake_prompt("the cat");
+  ASSERT_OK(Export(request));
+  json = Config("out");
+  EXPECT_EQ(json["architectures"], nlohmann::json::array({"LlamaForSequenceClassification"}));
+  EXPECT_EQ(json["problem_type"], "regression");
+  EXPECT_EQ(json["id2label"].size(), 1u);
+}
+
 TEST_F(ModelExportTest, LayersThatMixAreNotExported) {
   v1::ModelConfig config = ExportedConfig(1);
   config.mutable_layer_mixing()->set_alpha(0.9);

@@ -14,6 +14,8 @@
 #include "formats/indexed_dataset.h"
 #include "formats/packed_dataset.h"
 #include "formats/supervised_spans.h"
+#include "formats/word_encoder.h"
+#include "pipeline/stages/provenance.h"
 #include "retrieval/parallel_for.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -243,6 +245,127 @@ TEST_F(SupervisedDatasetTest, RefusesDataThatLeaveNothing) {
                "got no example to train on from 1 records", "1 empty answer");
   EXPECT_FAILS(Plan(Records(3), Settings(), &none).status(), StatusCode::kInvalidArgument,
                "got no example to validate on");
+}
+
+// Records whose answers are labels.
+RecordSet Labeled(const std::vector<std::string>& labels, const std::string& file = "data.jsonl") {
+  RecordSet set;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    set.records.push_back({.place = absl::StrCat(file, ":", i + 1),
+                           .turns = {{ChatRole::kUser, absl::StrCat("is it ", i, "?")},
+                                     {ChatRole::kAssistant, " " + labels[i]}}});
+  }
+  set.sources.push_back({file, "prompt", std::ssize(labels)});
+  return set;
+}
+
+TEST_F(SupervisedDatasetTest, StoresLabelsAfterPrompts) {
+  SupervisedSettings settings = Settings();
+  settings.encoding.labels = true;
+  settings.labels.emplace();
+  const RecordSet records = Labeled({"10", "2", "none", "2", "10", "none", "none", "2", "10", "2"});
+  ASSERT_OK_AND_ASSIGN(const SupervisedPlan plan, Plan(records, settings));
+  EXPECT_EQ(plan.labels->classes, std::vector<std::string>({"2", "10", "none"}));
+  const ExampleEncoder encoder(*tokenizer_, settings.encoding);
+  WordEncoder words(*tokenizer_, 1 << 20);
+  for (size_t i = 0; i < plan.training.examples.size(); ++i) {
+    const EncodedExample& example = plan.training.examples[i];
+    const auto record =
+        std::ranges::find(records.records, plan.training.places[i], &SupervisedRecord::place);
+    SupervisedRecord prompt = *record;
+    prompt.turns.pop_back();
+    std::vector<int32_t> tokens = encoder.EncodePrompt(prompt, &words);
+    const auto length = static_cast<int32_t>(tokens.size());
+    tokens.push_back(tokenizer_->eos_id());
+    EXPECT_EQ(example.tokens, tokens);
+    ASSERT_THAT(example.targets, SizeIs(1));
+    EXPECT_EQ(example.targets[0].begin, length);
+    EXPECT_EQ(" " + example.label, record->turns.back().text);
+  }
+  const std::filesystem::path directory = Write(plan, records, settings);
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, ReadDatasetInfo(directory));
+  EXPECT_EQ(info.classes, plan.labels->classes);
+  EXPECT_OK(VerifyDataset(directory));
+  std::map<std::string, std::string> stored;
+  for (int64_t i = 0; i < info.num_instances; ++i) {
+    ASSERT_OK_AND_ASSIGN(const auto examples, ReadStoredExamples(directory, i));
+    for (const StoredExample& example : examples) stored[example.place] = example.label;
+  }
+  ASSERT_THAT(stored, SizeIs(plan.training.examples.size()));
+  for (size_t i = 0; i < plan.training.examples.size(); ++i) {
+    EXPECT_EQ(stored[plan.training.places[i]], plan.training.examples[i].label);
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory / "heldout/validation.labels.npy"));
+}
+
+TEST_F(SupervisedDatasetTest, RefusesLabelsThatCannotBePredicted) {
+  SupervisedSettings settings = Settings();
+  settings.encoding.labels = true;
+  settings.labels.emplace();
+  EXPECT_FAILS(Plan(Labeled({"yes", "yes"}), settings), StatusCode::kInvalidArgument,
+               "--label-head: got 1 different answer(s), such as \"yes\"");
+  const RecordSet other = Labeled({"yes", "maybe"}, "valid.jsonl");
+  EXPECT_FAILS(Plan(Labeled({"yes", "no"}), settings, &other), StatusCode::kInvalidArgument,
+               "valid.jsonl:2: label: got \"maybe\", expected one of the classes that the training "
+               "data has: no, yes");
+  settings.labels->regression = true;
+  for (const std::string text : {"nan", "inf", "1e99", "one", "1,5"}) {
+    EXPECT_FAILS(Plan(Labeled({"1", text}), settings), StatusCode::kInvalidArgument,
+                 "data.jsonl:2: label: got \"" + text + "\", expected a finite number");
+  }
+  ASSERT_OK_AND_ASSIGN(const SupervisedPlan plan, Plan(Labeled({"1", "-2.5e-1"}), settings));
+  EXPECT_EQ(plan.labels->NumberOf("-2.5e-1"), -.25f);
+}
+
+TEST_F(SupervisedDatasetTest, FilesCountAsOftenAsTheirWeightsSay) {
+  SupervisedSettings settings = Settings();
+  settings.validation_share = 0;
+  RecordSet records = Records(40, "a.jsonl");
+  const RecordSet more = Records(30, "b.jsonl");
+  for (SupervisedRecord record : more.records) {
+    record.source = 1;
+    record.turns[0].text += " of b";
+    records.records.push_back(record);
+  }
+  records.sources.push_back(more.sources[0]);
+  const auto counts_of = [&](double a, double b) {
+    records.sources[0].weight = a;
+    records.sources[1].weight = b;
+    const SupervisedPlan plan = Plan(records, settings).value();
+    std::map<std::string, int> counts;
+    for (const std::string& place : plan.training.places) ++counts[place];
+    std::map<std::string, std::map<int, int>> histogram;
+    for (const auto& [place, count] : counts) ++histogram[place.substr(0, 1)][count];
+    EXPECT_EQ(std::ssize(plan.training.places),
+              plan.counts.of_source[0] + plan.counts.of_source[1]);
+    return histogram;
+  };
+  using Histogram = std::map<int, int>;
+  EXPECT_EQ(counts_of(2, .5)["a"], Histogram({{2, 40}}));
+  EXPECT_EQ(counts_of(2, .5)["b"], Histogram({{1, 15}}));
+  EXPECT_EQ(counts_of(1.25, 1)["a"], Histogram({{1, 30}, {2, 10}}));
+  EXPECT_EQ(counts_of(1.25, 1)["b"], Histogram({{1, 30}}));
+  // The draw depends on the seed, and the key on the weights.
+  const auto key_of = [&](double weight, uint64_t seed) {
+    settings.seed = seed;
+    records.sources[0].weight = weight;
+    const SupervisedPlan plan = Plan(records, settings).value();
+    return SupervisedKey({"tiny", plan, records.sources, settings, *tokenizer_, ""});
+  };
+  const std::set<std::string> keys = {key_of(1, 0), key_of(.5, 0), key_of(.5, 1), key_of(3, 0)};
+  EXPECT_THAT(keys, SizeIs(4));
+  EXPECT_EQ(key_of(.5, 1), key_of(.5, 1));
+  // Copies are one document, which is explained with all its places.
+  settings.seed = 0;
+  records.sources[0].weight = 3;
+  const SupervisedPlan plan = Plan(records, settings).value();
+  const std::filesystem::path directory = Write(plan, records, settings);
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, ReadDatasetInfo(directory));
+  EXPECT_EQ(info.num_documents, 70);
+  EXPECT_EQ(info.num_examples, 150);
+  ASSERT_OK_AND_ASSIGN(const Provenance provenance, Provenance::Open(directory / "provenance"));
+  EXPECT_THAT(provenance.Document(*provenance.FindDocument("a.jsonl:7")), SizeIs(3));
+  EXPECT_THAT(provenance.Document(*provenance.FindDocument("b.jsonl:7")), SizeIs(1));
 }
 
 }  // namespace supervised_dataset_test

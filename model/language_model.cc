@@ -239,11 +239,7 @@ class LanguageModel::Impl {
     SumLosses(ToVector<float>(loss.of_tokens), targets,
               static_cast<int64_t>(inputs.size()) / batch_size, config_.routing().segment_length(),
               &result);
-    if (measure_routing) {
-      result.routing = ToRouting(states.routing, batch_size);
-      result.layer_choices =
-          CountChoices(states.choices, counted.repeat({passes, 1}), config_.num_layers());
-    }
+    if (measure_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
   }
 

@@ -91,8 +91,6 @@ struct TrainResult {
   double active_experts_sum = 0;
   // Nats of each sequence, summed over its tokens that have a target, [B].
   std::vector<double> sequence_loss;
-  // One entry per mixing layer, by ascending layer. Empty unless routing is requested.
-  std::vector<LayerChoiceCounts> layer_choices;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
 };

@@ -388,7 +388,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   const at::Tensor visible = first_visible.defined() ? first_visible : FirstVisible(config, tokens);
   context.tokens = tokens;
   std::optional<DocumentSegments> segments;
-  if (RoutesByDocument(config.routing())) {
+  if (CutsAtDocuments(config.routing())) {
     context.document_starts =
         first_visible.defined() ? first_visible : DocumentStarts(tokens, config.document_end());
   }

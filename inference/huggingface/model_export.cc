@@ -146,7 +146,7 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
 
 // The exported classes know gates that are a matrix or computed from the experts.
 absl::Status CheckGate(const v1::ModelConfig& config) {
-  if (RoutesByDocument(config.routing())) {
+  if (CutsAtDocuments(config.routing())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.routing.", CutsAtDocuments(config.routing()) ? "segment_boundaries" : "token",
         ": routing depends on where documents begin, which the exported layout does not have; bake "

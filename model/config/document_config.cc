@@ -56,12 +56,8 @@ bool CutsAtDocuments(const v1::RoutingConfig& resolved) {
   return resolved.segment_boundaries() == v1::RoutingConfig::DOCUMENT;
 }
 
-bool RoutesByDocument(const v1::RoutingConfig& resolved) {
-  return CutsAtDocuments(resolved) || resolved.token().has_document_pool();
-}
-
 bool UsesDocumentEnd(const v1::ModelConfig& config) {
-  return config.attention_mask() == v1::DOCUMENT || RoutesByDocument(config.routing());
+  return config.attention_mask() == v1::DOCUMENT || CutsAtDocuments(config.routing());
 }
 
 absl::Status CheckDocuments(const v1::ModelConfig& config) {

@@ -10,9 +10,6 @@ namespace braid {
 // Returns whether segments begin with documents (segment_boundaries DOCUMENT).
 bool CutsAtDocuments(const v1::RoutingConfig& resolved);
 
-// Returns whether routing depends on where documents begin.
-bool RoutesByDocument(const v1::RoutingConfig& resolved);
-
 // Returns whether the model needs document_end: for its attention mask or its routing.
 bool UsesDocumentEnd(const v1::ModelConfig& config);
 

@@ -56,7 +56,7 @@ constexpr std::array<std::string_view, 13> kModels = {
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 96> kTexts = {
+constexpr std::array<std::string_view, 97> kTexts = {
     "AnalyzeExpertsRequest.tasks",
     "AnalyzeLayersRequest.probes",
     "AnalyzeLayersRequest.tasks",
@@ -105,6 +105,7 @@ constexpr std::array<std::string_view, 96> kTexts = {
     "ListRunsRequest.page_token",
     "ModelConfig.preset",
     "ModelConfig.chat_template",
+    "LabelHead.classes",
     "LoraConfig.targets",
     "Finetuning.train",
     "LearningRateGroup.pattern",

@@ -80,6 +80,15 @@ void PrintActivity(const v1::ExpertActivity& activity, std::ostream& out) {
   shares.Print(out);
   out << "\n";
   choices.Print(out, {.width = TerminalWidth(STDOUT_FILENO), .first_column = 0});
+  if (!activity.drift().empty()) {
+    Table drift({"LAYER", "STEPS", "CHANGED CHOICES"});
+    for (const v1::ChoiceDrift& one : activity.drift()) {
+      drift.AddRow({absl::StrCat(one.layer()), absl::StrCat(one.from_step(), " to ", one.to_step()),
+                    Share(one.changed_share())});
+    }
+    out << "\n";
+    drift.Print(out);
+  }
   out << std::flush;
 }
 

@@ -47,11 +47,14 @@ std::string Percent(double share) { return absl::StrFormat("%.1f", 100 * share);
 void PrintProbes(const v1::LayerAnalysis& analysis, std::ostream& out) {
   if (analysis.probes().empty()) return;
   std::vector<std::string> header = {"LAYER"};
-  std::vector<TableCell> majority = {"majority"}, classes = {"classes"};
+  std::vector<TableCell> majority = {"majority"}, classes = {"classes"},
+                         training = {"training sentences"}, test = {"test sentences"};
   for (const v1::ProbeResult& probe : analysis.probes()) {
     header.push_back(probe.name());
     majority.emplace_back(Percent(probe.majority()));
     classes.emplace_back(absl::StrCat(probe.num_classes()));
+    training.emplace_back(absl::StrCat(probe.num_training_sentences()));
+    test.emplace_back(absl::StrCat(probe.num_test_sentences()));
   }
   Table table(header);
   for (int i = 0; i < analysis.probes(0).layers_size(); ++i) {
@@ -66,9 +69,9 @@ void PrintProbes(const v1::LayerAnalysis& analysis, std::ostream& out) {
   }
   table.AddRow(std::move(majority));
   table.AddRow(std::move(classes));
-  out << "accuracy in percent on " << analysis.probes(0).num_test_sentences()
-      << " test sentences a probe, after " << analysis.probes(0).num_training_sentences()
-      << " to train on; half widths of 95 % intervals\n\n";
+  table.AddRow(std::move(training));
+  table.AddRow(std::move(test));
+  out << "accuracy in percent on the test sentences, with half widths of 95 % intervals\n\n";
   table.Print(out, {.width = TerminalWidth(STDOUT_FILENO), .first_column = 0});
 }
 

@@ -109,8 +109,10 @@ absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
           FindModel(CheckpointPath(checkpoints, step), /*strict=*/false);
       if (!path.ok() || !AreComparable(path->state.model, newest.state.model)) continue;
       if (newest.state.use_average && !path->state.has_average) continue;
-      ASSIGN_OR_RETURN(const auto older, LoadModel(path->checkpoint, newest.state.use_average));
-      ASSIGN_OR_RETURN(choices, ReadChoices(*older, dataset_dir, options));
+      const auto older = LoadModel(path->checkpoint, newest.state.use_average);
+      if (!older.ok() && IsCheckpointDamage(older.status())) continue;
+      RETURN_IF_ERROR(older.status());
+      ASSIGN_OR_RETURN(choices, ReadChoices(**older, dataset_dir, options));
     }
     if (before.has_value()) AddDrift(before->second, before->first, choices, step, &drift);
     before = {step, std::move(choices)};

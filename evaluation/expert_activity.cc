@@ -100,17 +100,23 @@ class LayerActivity {
     }
   }
 
-  void Add(size_t domain, const UnitActivations& seen, const Batch& batch) {
+  // Prompts of tasks are counted in `choices_` only.
+  void Add(size_t domain, const UnitActivations& seen, const Batch& batch, bool is_prompt) {
     const size_t tokens = batch.inputs.size(), units = expert_of_.size();
     const size_t length = tokens / static_cast<size_t>(batch.batch_size);
     const size_t k = seen.chosen.size() / tokens;
     for (size_t t = 0; t < tokens; ++t) {
       if (static_cast<int64_t>(t % length) >= batch.lengths[t / length]) continue;
-      AddToken(domain, {.layer = seen.layer,
-                        .keys = seen.keys.subspan(t * units, units),
-                        .gate = seen.gate.subspan(t * units, units),
-                        .hidden = seen.hidden.subspan(t * units, units),
-                        .chosen = seen.chosen.subspan(t * k, k)});
+      const UnitActivations token = {.layer = seen.layer,
+                                     .keys = seen.keys.subspan(t * units, units),
+                                     .gate = seen.gate.subspan(t * units, units),
+                                     .hidden = seen.hidden.subspan(t * units, units),
+                                     .chosen = seen.chosen.subspan(t * k, k)};
+      const std::vector<int32_t> chosen = ChosenExperts(token.keys, token.chosen, expert_of_,
+                                                        num_groups_, static_cast<int>(usual_));
+      for (const int32_t expert : chosen) ++choices_[domain][expert];
+      ++tokens_[domain];
+      if (!is_prompt) AddToken(token, chosen);
     }
   }
 
@@ -132,17 +138,17 @@ class LayerActivity {
     return result;
   }
 
+  // Returns the number of tokens that are not of prompts.
+  int64_t num_tokens() const { return num_tokens_; }
+
  private:
-  void AddToken(size_t domain, const UnitActivations& units) {
+  void AddToken(const UnitActivations& units, std::span<const int32_t> chosen) {
     const TokenGroups token(units, expert_of_, num_groups_);
-    const std::vector<int32_t> chosen = ChosenExperts(
-        units.keys, units.chosen, expert_of_, num_groups_, static_cast<int>(usual_));
     std::vector<int32_t> all(num_groups_);
     std::iota(all.begin(), all.end(), 0);
+    ++num_tokens_;
     all_.Add(token, all);
     chosen_.Add(token, chosen);
-    for (const int32_t expert : chosen) ++choices_[domain][expert];
-    ++tokens_[domain];
     for (const std::vector<int32_t>& group_of : random_) {
       const TokenGroups groups(units, group_of, num_groups_);
       by_chance_.Add(groups, HighestGroups(groups.keys, chosen.size()));
@@ -155,7 +161,8 @@ class LayerActivity {
   std::vector<std::vector<int32_t>> random_;  // the group of each unit, by partition
   std::vector<std::vector<double>> choices_;  // [domain][expert]
   std::vector<int64_t> tokens_;               // [domain]
-  ActivitySums all_, chosen_, by_chance_;     // by_chance_ over all partitions
+  int64_t num_tokens_ = 0;
+  ActivitySums all_, chosen_, by_chance_;  // by_chance_ over all partitions
 };
 
 absl::Status MeasureDomain(LanguageModel& model, const HeldoutDomain& domain, size_t number,
@@ -168,8 +175,9 @@ absl::Status MeasureDomain(LanguageModel& model, const HeldoutDomain& domain, si
     std::iota(windows.begin(), windows.end(), begin);
     ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(windows));
     RETURN_IF_ERROR(VisitUnits(
-        model, batch.inputs, batch.batch_size, numbers,
-        [&](const UnitActivations& seen) { layers->at(seen.layer).Add(number, seen, batch); }));
+        model, batch.inputs, batch.batch_size, numbers, [&](const UnitActivations& seen) {
+          layers->at(seen.layer).Add(number, seen, batch, /*is_prompt=*/false);
+        }));
     advance(batch.batch_size);
   }
   return absl::OkStatus();
@@ -187,7 +195,7 @@ absl::Status MeasurePrompts(LanguageModel& model, const TaskPrompts& task, size_
     batch.batch_size = 1;
     batch.lengths = {std::ssize(prompt)};
     RETURN_IF_ERROR(VisitUnits(model, prompt, 1, numbers, [&](const UnitActivations& seen) {
-      layers->at(seen.layer).Add(number, seen, batch);
+      layers->at(seen.layer).Add(number, seen, batch, /*is_prompt=*/true);
     }));
     advance(1);
   }
@@ -305,9 +313,7 @@ absl::StatusOr<v1::ExpertActivity> MeasureExpertActivity(
   for (const auto& [layer, activity] : layers) {
     *result.add_layers() = activity.Summarize(names);
   }
-  for (const v1::DomainRouting& domain : result.layers(0).domains()) {
-    result.set_num_tokens(result.num_tokens() + domain.num_decisions());
-  }
+  result.set_num_tokens(layers.begin()->second.num_tokens());
   return result;
 }
 

@@ -33,7 +33,14 @@ std::vector<int64_t> DecisionsOf(const v1::ModelConfig& config, const Batch& bat
   if (CutsAtDocuments(config.routing())) {
     SegmentStarts segments(config);
     segments.Append(std::span(batch.inputs).subspan(b * length, batch.lengths[b]));
-    return {segments.starts().begin(), segments.starts().end()};
+    std::vector<int64_t> decisions;
+    for (int64_t i = 0; i < std::ssize(segments.starts()); ++i) {
+      // Weights that a document resets come from no text.
+      const bool is_reset = i > 0 && segments.BeginsDocument(i);
+      if (config.routing().reset_at_documents() && is_reset) continue;
+      decisions.push_back(segments.starts()[i]);
+    }
+    return decisions;
   }
   const int64_t tokens = TokensPerDecision(config);
   std::vector<int64_t> decisions((batch.lengths[b] + tokens - 1) / tokens);

@@ -147,7 +147,7 @@ absl::StatusOr<std::vector<ProbeSentences>> SentencesOf(const v1::AnalyzeLayersR
     return std::ssize(sentence) + 2 + kSpareTokens > most_tokens &&
            std::ssize(options.encode(sentence)) + kSpareTokens > most_tokens;
   });
-  return LabelSentences(pool, sentences, probes, asked);
+  return LabelSentences(sentences, probes, asked);
 }
 
 absl::StatusOr<v1::TaskLayerChoices> ChoicesOf(LanguageModel& model, const TaskPrompts& task) {

@@ -29,7 +29,8 @@ struct LayerProbeOptions {
 };
 
 // Probes the embedding and every layer. Memory: num_layers + 1 vectors of d_model floats for each
-// sentence. Errors are those of MeanLayerOutputs.
+// sentence, and one more for each classifier that is trained at the same time. Errors are those of
+// MeanLayerOutputs.
 absl::StatusOr<v1::ProbeResult> ProbeLayers(
     LanguageModel& model, const ProbeSentences& sentences, const LayerProbeOptions& options,
     const std::function<void(int64_t done, int64_t total)>& progress);

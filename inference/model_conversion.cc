@@ -22,6 +22,7 @@
 #include "inference/weight_noise.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"
+#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -208,6 +209,7 @@ namespace {
 
 absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path& checkpoint,
                                             v1::KeptExperts request) {
+  RETURN_IF_ERROR(CheckPredictsTokens(model.config(), checkpoint.string()));
   FillStatedDefaults(&request);
   ASSIGN_OR_RETURN(const ExpertUse use,
                    CountExpertUse(model, checkpoint, request.dataset_dir(), request.max_windows()));

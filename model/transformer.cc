@@ -209,9 +209,6 @@ RoutingContext Subset(const RoutingContext& context, const std::vector<int64_t>&
   }
   subset.instances = *instances;
   subset.tokens = context.tokens.index_select(0, index);
-  if (context.document_starts.defined()) {
-    subset.document_starts = context.document_starts.index_select(0, index);
-  }
   if (context.counted.defined()) subset.counted = context.counted.index_select(0, index);
   return subset;
 }
@@ -389,11 +386,10 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   context.tokens = tokens;
   std::optional<DocumentSegments> segments;
   if (CutsAtDocuments(config.routing())) {
-    context.document_starts =
-        first_visible.defined() ? first_visible : DocumentStarts(tokens, config.document_end());
-  }
-  if (CutsAtDocuments(config.routing())) {
-    segments = CutAtDocuments(context.document_starts, config.routing());
+    // As in decoding, documents also end within the examples of a batch.
+    at::Tensor starts = DocumentStarts(tokens, config.document_end());
+    if (first_visible.defined()) starts = at::maximum(starts, first_visible);
+    segments = CutAtDocuments(starts, config.routing());
     context.segments = &*segments;
   }
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();

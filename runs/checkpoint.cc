@@ -321,8 +321,14 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   if (!partial) return state;
   RETURN_IF_ERROR(ReadConfig(checkpoint / kFinetuningFile, &state.partial));
   if (state.partial.has_base()) {
-    const fs::path base = fs::absolute(checkpoint) / state.partial.base().checkpoint();
-    state.partial.mutable_base()->set_checkpoint(base.lexically_normal().string());
+    const fs::path stored = state.partial.base().checkpoint();
+    std::error_code error;
+    fs::path base = (fs::absolute(checkpoint) / stored).lexically_normal();
+    if (!fs::exists(base, error)) {  // the checkpoint may be reached through a symbolic link
+      const fs::path real = (fs::weakly_canonical(checkpoint, error) / stored).lexically_normal();
+      if (fs::exists(real, error)) base = real;
+    }
+    state.partial.mutable_base()->set_checkpoint(base.string());
   }
   return state;
 }

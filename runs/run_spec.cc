@@ -13,6 +13,7 @@
 #include "formats/chat_template.h"
 #include "formats/packed_dataset.h"
 #include "model/config/document_config.h"
+#include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
@@ -60,7 +61,7 @@ absl::Status Check(bool good, std::string_view field, double got, std::string_vi
 // need the weights it started from, which may have been deleted when the run is resumed.
 bool HasWholeShape(const v1::ModelConfig& m) {
   return m.num_layers() > 0 && m.d_model() > 0 && m.num_heads() > 0 && m.d_ff() > 0 &&
-         m.vocab_size() > 0 && m.rope_theta() > 0 && m.norm_epsilon() > 0 &&
+         m.vocab_size() > 0 && (IsGpt2(m) || m.rope_theta() > 0) && m.norm_epsilon() > 0 &&
          m.routing().num_experts() > 0;
 }
 

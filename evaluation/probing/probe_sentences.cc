@@ -4,8 +4,11 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -77,8 +80,31 @@ Candidates BySwap(std::span<const std::string> sentences,
   return result;
 }
 
-Candidates CandidatesOf(Probe probe, const SentencePool& pool,
-                        std::span<const std::string> sentences, int64_t num_sentences) {
+// Returns how much more often each word occurs in lower case than not, first words apart.
+std::unordered_map<std::string, int64_t> LowerCaseBalance(std::span<const std::string> sentences) {
+  std::unordered_map<std::string, int64_t> balance;
+  for (const std::string& sentence : sentences) {
+    const std::vector<std::string_view> words = WordsOf(sentence);
+    for (size_t i = 1; i < words.size(); ++i) {
+      const std::string bare = BareWord(words[i]);
+      balance[bare] += words[i].find(bare) != words[i].npos ? 1 : -1;
+    }
+  }
+  return balance;
+}
+
+Candidates BySwappedClauses(std::span<const std::string> sentences) {
+  const std::unordered_map<std::string, int64_t> balance = LowerCaseBalance(sentences);
+  return BySwap(sentences, [&](std::string_view sentence) {
+    return SwapClauses(sentence, [&](std::string_view word) {
+      const auto found = balance.find(BareWord(word));
+      return found != balance.end() && found->second > 0;
+    });
+  });
+}
+
+Candidates CandidatesOf(Probe probe, std::span<const std::string> sentences,
+                        int64_t num_sentences) {
   switch (probe) {
     case Probe::kLength:
       return ByLength(sentences);
@@ -89,10 +115,7 @@ Candidates CandidatesOf(Probe probe, const SentencePool& pool,
     case Probe::kSwappedClauses:
       break;
   }
-  return BySwap(sentences, [&](std::string_view sentence) {
-    return SwapClauses(sentence,
-                       [&](std::string_view word) { return pool.OccursInLowerCase(word); });
-  });
+  return BySwappedClauses(sentences);
 }
 
 // Takes the first sentences of each class, first those to train on.
@@ -134,14 +157,13 @@ absl::StatusOr<std::vector<Probe>> ProbesNamed(std::span<const std::string> name
   return probes;
 }
 
-absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(const SentencePool& pool,
-                                                           std::span<const std::string> sentences,
+absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::string> sentences,
                                                            std::span<const Probe> probes,
                                                            int64_t num_sentences) {
   std::vector<ProbeSentences> result;
   std::vector<std::string> lacking;
   for (const Probe probe : probes) {
-    Candidates candidates = CandidatesOf(probe, pool, sentences, num_sentences);
+    Candidates candidates = CandidatesOf(probe, sentences, num_sentences);
     if (candidates.available / candidates.num_classes < num_sentences / candidates.num_classes) {
       lacking.push_back(
           absl::StrCat(candidates.available, " with ", kNames[static_cast<int>(probe)]));
@@ -154,7 +176,9 @@ absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(const SentencePool& p
       absl::StrCat("num_sentences: got ", num_sentences, ", but the text has ", sentences.size(),
                    " distinct sentences of ", kLeastSentenceWords, " to ", kMostSentenceWords,
                    " words, enough for at most ", absl::StrJoin(lacking, ", "),
-                   "; pass such a number (--sentences), more text, or other probes"));
+                   "; pass such a number, at least 100 (--sentences), more text, other probes, or "
+                   "a model for longer "
+                   "sequences"));
 }
 
 }  // namespace braid

@@ -42,8 +42,7 @@ struct ProbeSentences {
 // Labels `num_sentences` of the sentences, which are in random order, rounded down to equal
 // classes. InvalidArgument, with the numbers to pass instead, when the text has too few for one of
 // `probes`.
-absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(const SentencePool& pool,
-                                                           std::span<const std::string> sentences,
+absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::string> sentences,
                                                            std::span<const Probe> probes,
                                                            int64_t num_sentences);
 

@@ -183,11 +183,6 @@ void SentencePool::Add(std::string_view text) {
     num_unspaced_ += IsUnspaced(c);
   }
   for (std::string& sentence : SplitSentences(text)) {
-    const std::vector<std::string_view> words = WordsOf(sentence);
-    for (size_t i = 1; i < words.size(); ++i) {
-      std::string bare = BareWord(words[i]);
-      if (words[i].find(bare) != words[i].npos) lower_case_words_.insert(std::move(bare));
-    }
     const uint64_t hash = HashOf(sentence, seed_);
     if (sentences_.size() >= most_ && hash > sentences_.rbegin()->first) continue;
     sentences_.try_emplace(hash, std::move(sentence));
@@ -207,10 +202,6 @@ std::vector<std::string> SentencePool::Sentences() const {
   std::vector<std::string> sentences;
   for (const auto& [hash, sentence] : sentences_) sentences.push_back(sentence);
   return sentences;
-}
-
-bool SentencePool::OccursInLowerCase(std::string_view word) const {
-  return lower_case_words_.contains(LowerCase(word));
 }
 
 }  // namespace braid

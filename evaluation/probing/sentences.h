@@ -7,7 +7,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,14 +45,10 @@ class SentencePool {
   // Returns the sentences in a random order that depends on nothing but seed and sentences.
   std::vector<std::string> Sentences() const;
 
-  // Returns whether the word, in lower case, occurs in a sentence as it is.
-  bool OccursInLowerCase(std::string_view word) const;
-
  private:
   const uint64_t seed_;
   const size_t most_;
   std::map<uint64_t, std::string> sentences_;  // by hash
-  std::unordered_set<std::string> lower_case_words_;
   int64_t num_letters_ = 0, num_unspaced_ = 0;
 };
 

@@ -51,7 +51,7 @@ std::optional<std::string> SwapWords(std::string_view sentence) {
 }
 
 std::optional<std::string> SwapClauses(
-    std::string_view sentence, const std::function<bool(std::string_view)>& occurs_in_lower_case) {
+    std::string_view sentence, const std::function<bool(std::string_view)>& is_lower_case) {
   const auto place = Coordination(sentence);
   const std::string_view end = sentence.substr(sentence.size() - 1);
   if (!place.has_value() || std::string_view(".!?").find(end[0]) == std::string_view::npos) {
@@ -65,7 +65,7 @@ std::optional<std::string> SwapClauses(
       std::ssize(WordsOf(second)) < kLeastClauseWords || !absl::ascii_isalpha(second[0])) {
     return std::nullopt;
   }
-  if (occurs_in_lower_case(WordsOf(first)[0])) first[0] = absl::ascii_tolower(first[0]);
+  if (is_lower_case(WordsOf(first)[0])) first[0] = absl::ascii_tolower(first[0]);
   second[0] = absl::ascii_toupper(second[0]);
   return second.append(sentence.substr(at, size)).append(first).append(end);
 }

@@ -17,9 +17,9 @@ std::optional<std::string> SwapWords(std::string_view sentence);
 // Returns the sentence with the clauses around its only ", and", ", but" or ";" exchanged; nullopt
 // when it has another comma, semicolon, colon or quote, or a clause of fewer than three words. The
 // clause that comes first begins with a capital. The first word of the other one loses its own if
-// `occurs_in_lower_case`, so that names keep theirs.
+// `is_lower_case`, so that names keep theirs.
 std::optional<std::string> SwapClauses(
-    std::string_view sentence, const std::function<bool(std::string_view)>& occurs_in_lower_case);
+    std::string_view sentence, const std::function<bool(std::string_view)>& is_lower_case);
 
 }  // namespace braid
 

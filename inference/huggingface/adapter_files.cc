@@ -189,6 +189,7 @@ absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request) {
                                    "merge the adapter with PEFT and import the merged model"));
   RETURN_IF_ERROR(CheckPlainLayers(base.state.model, "base",
                                    "adapter files of other programs hold no gate of layers"));
+  RETURN_IF_ERROR(CheckPredictsTokens(base.state.model, base.checkpoint.string()));
   if (base.state.use_average) {
     return absl::InvalidArgumentError(absl::StrCat(
         "base: got ", request.base(), ", expected the weights of a checkpoint, not their average"));

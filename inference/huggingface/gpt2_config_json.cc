@@ -78,7 +78,7 @@ v1::ModelConfig ReadGpt2Config(const nlohmann::json& json, JsonFields* fields) {
   config.set_d_model(Extent(fields, "n_embd"));
   config.set_num_layers(Extent(fields, "n_layer"));
   config.set_num_heads(Extent(fields, "n_head"));
-  config.set_d_ff(fields->Has("n_inner") ? Extent(fields, "n_inner") : 4 * config.d_model());
+  if (fields->Has("n_inner")) config.set_d_ff(Extent(fields, "n_inner"));
   config.set_norm_epsilon(fields->Number("layer_norm_epsilon", kGpt2Epsilon));
   fields->Require(config.norm_epsilon() > 0, "layer_norm_epsilon", "a positive number");
   RequireGpt2Function(fields);

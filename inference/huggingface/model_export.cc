@@ -147,10 +147,10 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
 // The exported classes know gates that are a matrix or computed from the experts.
 absl::Status CheckGate(const v1::ModelConfig& config) {
   if (CutsAtDocuments(config.routing())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model.routing.", CutsAtDocuments(config.routing()) ? "segment_boundaries" : "token",
-        ": routing depends on where documents begin, which the exported layout does not have; bake "
-        "a prompt to export a model with merged experts"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.routing.segment_boundaries: routing depends on where documents begin, "
+                     "which the exported layout does not have; bake "
+                     "a prompt to export a model with merged experts"));
   }
   if (config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
   const v1::TokenRouting::Gate gate = config.routing().token().gate();

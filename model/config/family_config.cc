@@ -56,7 +56,7 @@ void FillFamilyDefaults(v1::ModelConfig* config) {
     config->set_d_ff(4 * config->d_model());
   }
   config->set_tie_embeddings(true);
-  config->set_qkv_bias(true);
+  config->set_qkv_bias(!config->qk_norm());  // CheckFamily refuses the latter
 }
 
 absl::Status CheckFamily(const v1::ModelConfig& config) {

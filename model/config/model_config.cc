@@ -143,6 +143,11 @@ absl::Status CheckInitialization(const v1::ModelConfig& config) {
                    ", expected WIDTH_SCALED; leave it unset");
   }
   RETURN_IF_ERROR(CheckRange("base_width", config.base_width(), 1, kMaxExtent));
+  if (IsGpt2(config)) {
+    return Invalid("initialization",
+                   "got WIDTH_SCALED with family GPT2, expected FAN_IN or NORMAL_002, since its "
+                   "head is the embedding, which needs another learning rate");
+  }
   if (!config.tie_embeddings()) return absl::OkStatus();
   return Invalid("tie_embeddings",
                  "got true with initialization WIDTH_SCALED, expected false, since the embedding "

@@ -27,8 +27,6 @@ struct RoutingContext {
   int64_t passes = 1;
   // [B, L] int64.
   at::Tensor tokens;
-  // The first position of each token's document, [B, L] int32, for routers that depend on it.
-  at::Tensor document_starts = {};
   // The segments of the batch with the boundaries DOCUMENT, otherwise null.
   const DocumentSegments* segments = nullptr;
   // Dropout of the hidden units; null outside training and without dropout.

@@ -313,7 +313,7 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
   } else {
     plan.training = {std::move(encoded.examples), std::move(encoded.places), {}};
     EncodedSet heldout = EncodeSet(*validation, tokenizer, encoder, settings);
-    if (plan.labels) {
+    if (plan.labels && !plan.training.examples.empty()) {
       RETURN_IF_ERROR(
           CheckLabels(*plan.labels, "the training data has", heldout.examples, heldout.places));
     }

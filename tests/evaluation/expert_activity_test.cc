@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <numeric>
 
@@ -212,6 +213,14 @@ TEST_F(ExpertActivityTest, DriftComparesTheCheckpointsOfARun) {
     EXPECT_NEAR(drift[layer].changed_share(), changed / tokens, .01);
     EXPECT_GT(changed, 0);
   }
+  // Damaged checkpoints are left out.
+  std::fstream file(CheckpointPath(run.checkpoints(), 20) / "model.safetensors",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-5, std::ios::end).put('x');
+  file.close();
+  ASSERT_OK_AND_ASSIGN(const auto rest,
+                       MeasureChoiceDrift(run.root(), newest, *model, Dataset(), options));
+  EXPECT_TRUE(rest.empty());
 }
 
 TEST_F(ExpertActivityTest, RequestsThatMakeNoSenseAreRefused) {

@@ -101,7 +101,9 @@ TEST_F(Gpt2ModelTest, OtherSettingsAreRefusedByName) {
                 c.clear_qkv_bias();
                 c.set_qk_norm(true);
               }),
-              HasSubstr("model."));
+              HasSubstr("model.qk_norm"));
+  EXPECT_THAT(error([](auto& c) { c.set_initialization(v1::WIDTH_SCALED); }),
+              HasSubstr("model.initialization"));
   EXPECT_THAT(error([](auto& c) { c.set_num_key_value_heads(1); }),
               HasSubstr("model.num_key_value_heads: got 1, expected 2"));
   EXPECT_THAT(error([](auto& c) { c.set_head_dim(4); }), HasSubstr("model.head_dim: got 4"));

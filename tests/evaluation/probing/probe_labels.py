@@ -79,7 +79,7 @@ def swap_clauses(sentence, lower_case):
     first, mark, second, end = found.groups()
     if min(len(first.split(" ")), len(second.split(" "))) < 3 or not re.match("[A-Za-z]", second):
         return None
-    if first.split(" ")[0].lower() in lower_case:
+    if bare(first.split(" ")[0]) in lower_case:
         first = first[0].lower() + first[1:]
     return second[0].upper() + second[1:] + mark + first + end
 
@@ -114,12 +114,16 @@ def show(probe, classes, labeled, count):
 def main():
     text = open(sys.argv[1], encoding="utf-8").read()
     seed, count = int(sys.argv[2]), int(sys.argv[3])
-    pool, lower_case = {}, set()
+    pool = {}
     for sentence in sentences_of(text):
         words = sentence.split(" ")
-        lower_case |= {bare(w) for w in words[1:] if bare(w) in w}
         pool.setdefault(mix_text(seed, "".join(bare(w) + " " for w in words)), sentence)
     sentences = [pool[key] for key in sorted(pool)]
+    balance = collections.Counter()
+    for sentence in sentences:
+        for word in sentence.split(" ")[1:]:
+            balance[bare(word)] += 1 if bare(word) in word else -1
+    lower_case = {word for word in balance if balance[word] > 0}
     lengths = [next(i for i, b in enumerate(BINS) if b[0] <= s.count(" ") + 1 <= b[1]) for s in sentences]
     show("length", 6, zip(sentences, lengths), count)
     classes, labels = word_classes(sentences, count)

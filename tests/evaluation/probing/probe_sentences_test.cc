@@ -104,7 +104,7 @@ TEST(ProbeSentencesTest, LabelsAgreeWithASecondConstructionInPython) {
   SentencePool pool(5);
   pool.Add(text);
   const std::vector<Probe> all = ProbesNamed({}).value();
-  ASSERT_OK_AND_ASSIGN(const auto probes, LabelSentences(pool, pool.Sentences(), all, 400));
+  ASSERT_OK_AND_ASSIGN(const auto probes, LabelSentences(pool.Sentences(), all, 400));
   ASSERT_EQ(probes.size(), 4u);
   EXPECT_EQ(probes[1].num_classes, 10);
   const std::string expected = OutputOf(absl::StrCat(
@@ -116,7 +116,7 @@ TEST(ProbeSentencesTest, ClassesAreBalancedAndPartsAreDisjoint) {
   SentencePool pool(1);
   pool.Add(RandomText(4000, 8));
   ASSERT_OK_AND_ASSIGN(const auto probes,
-                       LabelSentences(pool, pool.Sentences(), ProbesNamed({}).value(), 300));
+                       LabelSentences(pool.Sentences(), ProbesNamed({}).value(), 300));
   for (const ProbeSentences& probe : probes) {
     std::map<int32_t, int> training, test;
     std::set<std::string> seen;
@@ -176,7 +176,7 @@ TEST(SwappedSentencesTest, WordsNextToPunctuationStay) {
 std::string Refusal(const std::string& text, const std::vector<Probe>& probes, int64_t count) {
   SentencePool pool(0);
   pool.Add(text);
-  return std::string(LabelSentences(pool, pool.Sentences(), probes, count).status().message());
+  return std::string(LabelSentences(pool.Sentences(), probes, count).status().message());
 }
 
 TEST(ProbeSentencesTest, TooFewSentencesAreRefusedWithTheNumberToPass) {

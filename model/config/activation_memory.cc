@@ -32,7 +32,7 @@ struct LayerShape {
   int64_t experts, active, units;
   // GPT2, whose FFNs are tensor operations.
   bool gpt2;
-  // Whether segments begin with documents.
+  // True when segments begin with documents (routing.segment_boundaries DOCUMENT).
   bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;

@@ -243,8 +243,11 @@ TEST(EmbeddingClientTest, SendsTheBatchesOfASilentReplicaToAnother) {
   const auto client = Connect({.addresses = {first.address(), second.address()},
                                .deadline = std::chrono::milliseconds(200),
                                .batch_bytes = 100});
-  EXPECT_EQ(Embed(*client, Documents(40)).size(), 80u);
-  EXPECT_TRUE(stuck->started);
+  // The second replica may finish a call before the first one starts its batch.
+  EXPECT_TRUE(WaitUntil([&] {
+    EXPECT_EQ(Embed(*client, Documents(40)).size(), 80u);
+    return stuck->started.load();
+  }));
   stuck->released = true;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/head_config.h"
 #include "model/config/model_config.h"
@@ -169,9 +170,8 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
     shape.set_start_token(source.start_token());
   }
   if (shape.chat_template().empty()) shape.set_chat_template(source.chat_template());
-  if (shape.attention_mask() == v1::ATTENTION_MASK_UNSPECIFIED && source.has_document_end()) {
+  if (shape.attention_mask() == v1::ATTENTION_MASK_UNSPECIFIED) {
     shape.set_attention_mask(source.attention_mask());
-    shape.set_document_end(source.document_end());
   }
   if (!shape.has_layer_mixing() && source.has_layer_mixing()) {
     *shape.mutable_layer_mixing() = source.layer_mixing();
@@ -183,9 +183,15 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
     if (asked.routing().moe_layers_size() > 0) {
       *routing.mutable_moe_layers() = asked.routing().moe_layers();
     }
+    if (!CutsAtDocuments(routing) && !asked.routing().reset_at_documents()) {
+      routing.clear_reset_at_documents();
+    }
     *shape.mutable_routing() = routing;
   } else {
     KeepDenseSegments(source, &shape);
+  }
+  if (!shape.has_document_end() && source.has_document_end() && UsesDocumentEnd(shape)) {
+    shape.set_document_end(source.document_end());
   }
   ASSIGN_OR_RETURN(shape, ResolveModelConfig(shape));
   RETURN_IF_ERROR(CheckFits(source, shape));

@@ -119,6 +119,26 @@ TEST_F(StartingModelTest, DenseModelsKeepTheirSegmentsWhereTheyFit) {
   EXPECT_EQ(model.routing().segment_length(), 6);
 }
 
+TEST_F(StartingModelTest, SegmentsByDocumentAreKeptUnlessFixedOnesAreAsked) {
+  v1::ModelConfig source;
+  source.set_preset("tiny");
+  source.set_document_end(3);
+  source.mutable_routing()->set_num_experts(4);
+  source.mutable_routing()->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
+  source.mutable_routing()->set_reset_at_documents(true);
+  source.mutable_routing()->set_first_segment(v1::UNIFORM);
+  ASSERT_OK_AND_ASSIGN(source, ResolveModelConfig(source));
+  v1::ModelConfig asked;
+  ASSERT_OK_AND_ASSIGN(const v1::ModelConfig same, ShapeFrom(source, asked));
+  EXPECT_EQ(same.routing().segment_boundaries(), v1::RoutingConfig::DOCUMENT);
+  EXPECT_TRUE(same.routing().reset_at_documents());
+  EXPECT_EQ(same.document_end(), 3);
+  asked.mutable_routing()->set_segment_boundaries(v1::RoutingConfig::FIXED);
+  ASSERT_OK_AND_ASSIGN(const v1::ModelConfig fixed, ShapeFrom(source, asked));
+  EXPECT_FALSE(fixed.routing().reset_at_documents());
+  EXPECT_FALSE(fixed.has_document_end());
+}
+
 TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {
   const RunDirectory source = SourceRun(/*dense=*/true);
   const double dense = FirstLoss(Trained(Asked(source.root())));

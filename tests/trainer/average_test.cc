@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,8 @@
 #include "runs/model_path.h"
 #include "runs/run_spec.h"
 #include "runs/starting_point.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -50,15 +49,7 @@ class AverageTest : public testing::Test {
 
   static RunDirectory TrainedOn(const v1::RunSpec& spec) {
     const RunDirectory run(NewDirectory("run"));
-    std::ostringstream out;
-    const auto results = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
-      LoopEnvironment environment;
-      environment.communicator = &ranks;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, spec, environment).Run().status();
-    });
-    EXPECT_THAT(results, testing::Each(absl::OkStatus()));
+    EXPECT_OK(TrainOnRanks(run, spec));
     EXPECT_TRUE(run.WriteSpec(spec).ok());
     return run;
   }

@@ -3,14 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "runs/batch_spec.h"
 #include "runs/run_spec.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace batch_growth_test {
@@ -42,21 +40,7 @@ class BatchGrowthTest : public testing::Test {
 
   static absl::Status Train(const RunDirectory& run, const v1::RunSpec& spec,
                             int64_t stop_after = -1) {
-    const auto results = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
-      std::ostringstream out;
-      LoopEnvironment environment;
-      environment.communicator = &ranks;
-      environment.now = StepClock();
-      environment.out = &out;
-      environment.stop_requested = [&, left = stop_after]() mutable {
-        return left > 0 && --left == 0;
-      };
-      return TrainingLoop(run, spec, environment).Run().status();
-    });
-    for (const absl::Status& status : results) {
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+    return TrainOnRanks(run, spec, stop_after);
   }
 
   std::filesystem::path dataset_;

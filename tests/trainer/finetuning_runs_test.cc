@@ -284,15 +284,7 @@ TEST_F(FinetuningRunsTest, RanksGiveMixedLayersTheSameCurve) {
   spec.set_world_size(2);
   spec.mutable_batch()->set_micro_batch_size(1);
   const RunDirectory run(NewDirectory("ranks"));
-  std::ostringstream out;
-  const auto results = RunThreadedRanks(2, [&](Communicator& communicator) {
-    LoopEnvironment environment;
-    environment.communicator = &communicator;
-    environment.now = StepClock();
-    environment.out = &out;
-    return TrainingLoop(run, spec, environment).Run().status();
-  });
-  for (const absl::Status& status : results) EXPECT_OK(status);
+  EXPECT_OK(TrainOnRanks(run, spec));
   const auto got = *run.ReadMetrics(0);
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -457,15 +449,7 @@ TEST_F(FinetuningRunsTest, SmoothedAndNoisyRunsAreExact) {
   ranks.set_world_size(2);
   ranks.mutable_batch()->set_micro_batch_size(1);
   const RunDirectory run(NewDirectory("ranks"));
-  std::ostringstream out;
-  const auto results = RunThreadedRanks(2, [&](Communicator& communicator) {
-    LoopEnvironment environment;
-    environment.communicator = &communicator;
-    environment.now = StepClock();
-    environment.out = &out;
-    return TrainingLoop(run, ranks, environment).Run().status();
-  });
-  for (const absl::Status& status : results) EXPECT_OK(status);
+  EXPECT_OK(TrainOnRanks(run, ranks));
   const auto expected = *whole.ReadMetrics(0), got = *run.ReadMetrics(0);
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {

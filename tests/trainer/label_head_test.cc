@@ -1,7 +1,6 @@
 // Runs that train a linear head on the last token of prompts: losses, adapters, ranks, resumes.
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/gradient_pass.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_data.h"
 #include "trainer/training_state.h"
 
@@ -164,15 +162,7 @@ TEST_P(LabelHeadTest, RanksAndAdaptersLearnTheSameCurve) {
     spec.set_world_size(2);
     spec.mutable_batch()->set_micro_batch_size(1);
     const RunDirectory run(NewDirectory("ranks"));
-    std::ostringstream out;
-    const auto results = RunThreadedRanks(2, [&](Communicator& communicator) {
-      LoopEnvironment environment;
-      environment.communicator = &communicator;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, spec, environment).Run().status();
-    });
-    for (const absl::Status& status : results) EXPECT_OK(status);
+    EXPECT_OK(TrainOnRanks(run, spec));
     const auto got = *run.ReadMetrics(0);
     ASSERT_EQ(got.size(), few.size());
     for (size_t i = 0; i < got.size(); ++i) {

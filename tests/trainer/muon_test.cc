@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/splitmix.h"
 #include "model/kernels/orthogonalize.h"
 #include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/parallel/threaded_communicator.h"
 #include "trainer/weight_update.h"
@@ -142,15 +142,7 @@ TEST_F(MuonTest, ResumeIsBitExactAndAnyNumberOfRanksGivesTheSameCurve) {
     wide.set_world_size(3);
     wide.set_optimizer_sharding(sharding);
     const RunDirectory run(NewDirectory("run"));
-    std::ostringstream out;
-    const auto results = RunThreadedRanks(3, [&](Communicator& ranks) {
-      LoopEnvironment environment;
-      environment.communicator = &ranks;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, wide, environment).Run().status();
-    });
-    EXPECT_THAT(results, testing::Each(absl::OkStatus()));
+    EXPECT_OK(TrainOnRanks(run, wide));
     EXPECT_NEAR(LastLoss(run), LastLoss(whole), 1e-4);
   }
 }

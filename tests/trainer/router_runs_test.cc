@@ -1,6 +1,5 @@
 // Complete runs with every router, and with experts in some layers only.
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -9,8 +8,8 @@
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
 #include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_loop.h"
 
 namespace braid {
@@ -62,18 +61,10 @@ class RouterRunsTest : public testing::TestWithParam<RouterCase> {
     return *std::move(metrics);
   }
 
-  std::vector<v1::StepMetrics> TrainOnRanks(v1::RunSpec spec, int world_size) const {
+  std::vector<v1::StepMetrics> MetricsOfRanks(v1::RunSpec spec, int world_size) const {
     spec.set_world_size(world_size);
     const RunDirectory run(NewDirectory("run"));
-    const auto results = RunThreadedRanks(world_size, [&](Communicator& ranks) {
-      std::ostringstream out;
-      LoopEnvironment environment;
-      environment.communicator = &ranks;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, spec, environment).Run().status();
-    });
-    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(TrainOnRanks(run, spec));
     return Metrics(run);
   }
 
@@ -109,7 +100,7 @@ TEST_P(RouterRunsTest, ResumeIsBitExact) {
 }
 
 TEST_P(RouterRunsTest, TwoRanksGiveTheCurveAndTheHealthOfOne) {
-  const auto alone = TrainOnRanks(Spec(15), 1), together = TrainOnRanks(Spec(15), 2);
+  const auto alone = MetricsOfRanks(Spec(15), 1), together = MetricsOfRanks(Spec(15), 2);
   ASSERT_EQ(together.size(), alone.size());
   for (size_t i = 0; i < alone.size(); ++i) {
     EXPECT_NEAR(together[i].loss(), alone[i].loss(), 1e-5 * alone[i].loss()) << i;

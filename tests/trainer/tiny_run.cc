@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "base/check.h"
 #include "base/splitmix.h"
+#include "base/status_macros.h"
 #include "formats/indexed_dataset.h"
 #include "formats/manifest.h"
 #include "formats/packed_dataset.h"
@@ -20,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace {
@@ -280,6 +282,22 @@ absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const 
   environment.warnings = warnings;
   environment.stop_requested = [&stop_after] { return stop_after > 0 && --stop_after == 0; };
   return TrainingLoop(directory, spec, environment).Run();
+}
+
+absl::Status TrainOnRanks(const RunDirectory& directory, const v1::RunSpec& spec,
+                          int64_t stop_after) {
+  SetModelThreads(1);
+  const auto statuses = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
+    std::ostringstream out;
+    LoopEnvironment environment;
+    environment.communicator = &ranks;
+    environment.now = StepClock();
+    environment.out = &out;
+    environment.stop_requested = [left = stop_after]() mutable { return left > 0 && --left == 0; };
+    return TrainingLoop(directory, spec, environment).Run().status();
+  });
+  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  return absl::OkStatus();
 }
 
 std::string NewestWeights(const RunDirectory& directory) {

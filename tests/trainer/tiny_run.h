@@ -83,6 +83,10 @@ absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const 
                                            int64_t stop_after = -1,
                                            std::ostream* warnings = &std::cerr);
 
+// The same with all ranks of the spec, each a thread; returns the first error of a rank.
+absl::Status TrainOnRanks(const RunDirectory& directory, const v1::RunSpec& spec,
+                          int64_t stop_after = -1);
+
 // Returns the weights and moments of the newest checkpoint, as bytes.
 std::string NewestWeights(const RunDirectory& directory);
 

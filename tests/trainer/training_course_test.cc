@@ -2,7 +2,6 @@
 // a resume and another number of ranks do the same.
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,8 @@
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "runs/step_remark.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace training_course_test {
@@ -26,15 +25,7 @@ using testing::HasSubstr;
 RunDirectory Trained(const v1::RunSpec& spec) {
   RunDirectory run(NewDirectory("run"));
   SetModelThreads(1);
-  const auto results = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
-    std::ostringstream out;
-    LoopEnvironment environment;
-    environment.communicator = &ranks;
-    environment.now = StepClock();
-    environment.out = &out;
-    return TrainingLoop(run, spec, environment).Run().status();
-  });
-  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_OK(TrainOnRanks(run, spec));
   return run;
 }
 

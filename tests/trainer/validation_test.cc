@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "trainer/parallel/threaded_communicator.h"
@@ -88,15 +88,7 @@ class ValidationTest : public testing::Test {
   static RunDirectory Trained(const v1::RunSpec& spec) {
     RunDirectory run(NewDirectory("run"));
     EXPECT_TRUE(run.WriteSpec(spec).ok());
-    const auto results = RunThreadedRanks(spec.world_size(), [&](Communicator& ranks) {
-      std::ostringstream out;
-      LoopEnvironment environment;
-      environment.communicator = &ranks;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, spec, environment).Run().status();
-    });
-    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(TrainOnRanks(run, spec));
     return run;
   }
 

@@ -114,6 +114,23 @@ ForestKey KeyOf(const std::vector<JudgedEffects>& all) {
   return key;
 }
 
+// Names the effects with a rule that agrees with effects on both sides of zero; "" if there are
+// none.
+std::string StripText(const std::vector<JudgedEffects>& all, EffectRule kind,
+                      const std::string& claimed) {
+  std::vector<std::string> names;
+  for (const JudgedEffects& effects : all) {
+    for (const ForestRow& row : effects.rows) {
+      if (row.part.rule->kind != kind) continue;
+      names.push_back(
+          absl::StrCat("\xE2\x80\x9C", row.part.name, "\xE2\x80\x9D (claim ", effects.claim, ")"));
+    }
+  }
+  if (names.empty()) return "";
+  return absl::StrCat("The claim of ", EscapeHtml(absl::StrJoin(names, ", ")), " is ", claimed,
+                      ". ");
+}
+
 }  // namespace
 
 std::string EffectsSection(const Reproduction& reproduction) {
@@ -131,11 +148,13 @@ std::string EffectsSection(const Reproduction& reproduction) {
       "Judged effects",
       absl::StrCat(
           "Each effect with its ", ConfidenceText(reproduction),
-          " interval. Effects to the right of zero agree with the claim. There are two "
-          "exceptions: if two losses are claimed to be about equal (claim 8), effects "
-          "within the shaded strip agree; if one is claimed to be not much higher (claim 4, "
-          "by token), effects to the left of zero within the strip agree as well. The "
-          "shaded strip is the margin of the rule."),
+          " interval. Effects to the right of zero agree with the claim. ",
+          StripText(all, EffectRule::kEquivalent,
+                    "that two losses are about equal, which effects within the strip agree with"),
+          StripText(all, EffectRule::kNotInferior,
+                    "that a loss is not much higher, which effects to the left of zero within the "
+                    "strip agree with as well"),
+          "The shaded strip is the margin of the rule."),
       plots.empty() ? "" : RenderForestKey(KeyOf(all)) + plots, "effects");
 }
 

@@ -128,7 +128,8 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
                       "Write an HTML page with charts to this file");
   command->footer(
       "The FFNs of a dense model are split for the analysis, by default into 16 experts by keys;\n"
-      "no checkpoint is written. A model that token choice routes is measured as it is.\n"
+      "no checkpoint is written. A model that token choice routes keeps its experts; only\n"
+      "--active-experts applies to it.\n"
       "\n"
       "Examples:\n"
       "  braid analyze experts run-000001 -o experts.html\n"

@@ -112,6 +112,10 @@ absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
       const auto older = LoadModel(path->checkpoint, newest.state.use_average);
       if (!older.ok() && IsCheckpointDamage(older.status())) continue;
       RETURN_IF_ERROR(older.status());
+      // An older checkpoint may have been trained with another number.
+      if (UsesExperts((*older)->config())) {
+        RETURN_IF_ERROR((*older)->SetActiveExperts(options.active_experts));
+      }
       ASSIGN_OR_RETURN(choices, ReadChoices(**older, dataset_dir, options));
     }
     if (before.has_value()) AddDrift(before->second, before->first, choices, step, &drift);

@@ -263,12 +263,18 @@ absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1:
         absl::StrCat("model: the router is ", v1::Router_Name(config.routing().router()),
                      ", expected a dense model or TOKEN_CHOICE; use braid analyze routing"));
   }
-  if (split.num_experts() > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("split: got ", split.num_experts(),
-                     " experts, but the model has experts of its own; leave it unset"));
-  }
   ASSIGN_OR_RETURN(const std::set<int> counted, LayersToSplit(split, config.num_layers()));
+  if (split.has_active_experts()) {
+    RETURN_IF_ERROR(CheckActiveExperts(config, "split.active_experts", split.active_experts()));
+    RETURN_IF_ERROR(model.SetActiveExperts(split.active_experts()));
+  }
+  split.clear_layers();
+  split.clear_active_experts();
+  if (split.ByteSizeLong() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "split: got ", split.ShortDebugString(),
+        ", but the model has experts of its own; leave all but active_experts unset"));
+  }
   std::vector<int> asked;
   if (!layers.empty()) asked.assign(counted.begin(), counted.end());
   ASSIGN_OR_RETURN(const std::vector<int> measured, LayersToAnalyze(config, std::move(asked)));

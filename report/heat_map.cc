@@ -88,7 +88,7 @@ std::string RenderHeatScale(double low, const HeatTop& top, double mark,
               absl::StrCat(top.capped ? "\xE2\x89\xA5 " : "", FormatFixed(high, 2)), "small");
   if (mark >= low && mark <= high) {
     content += SvgLine(x(mark), 0, x(mark), kBar + 6, "axis") +
-               SvgText(x(mark), kBar + 17, "start",
+               SvgText(x(mark), kBar + 17, 2 * mark > low + high ? "end" : "start",
                        absl::StrCat(mark_name, " ", FormatFixed(mark, 3)), "small");
   }
   return absl::StrCat(

@@ -143,6 +143,15 @@ TEST_F(ExpertActivityTest, ModelsWithExpertsAreMeasuredAsTheyRoute) {
   EXPECT_NEAR(got.layers(0).mass_share(), expected.layers(0).mass_share(), 1e-3);
   EXPECT_NEAR(got.layers(0).random_mass_share(), expected.layers(0).random_mass_share(), 1e-3);
   EXPECT_NE(got.layers(1).mass_share(), expected.layers(1).mass_share()) << "layer 0 is routed";
+
+  v1::ExpertSplit split;
+  split.set_active_experts(1);
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity one, Measure(*routed, split));
+  EXPECT_EQ(one.active_experts(), 1);
+  EXPECT_LT(one.layers(0).mass_share(), got.layers(0).mass_share());
+  split.set_gate(v1::TokenRouting::LINEAR);
+  EXPECT_FAILS(Measure(*routed, split).status(), absl::StatusCode::kInvalidArgument,
+               "experts of its own");
   EXPECT_FAILS(Measure(*routed, Split(4, v1::ExpertSplit::KEYS, 2)).status(),
                absl::StatusCode::kInvalidArgument, "experts of its own");
 }

@@ -46,6 +46,10 @@ absl::StatusOr<std::string> PromptText(const std::string& prompt) {
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
       << response.num_parameters() << " parameters of step " << response.source().step() << "\n";
+  if (response.architecture().starts_with("BraidMixedLayers")) {
+    out << "no stock program runs a model whose layers mix; 'braid import' reads it back, and "
+           "docs/formats/export.md describes the files\n";
+  }
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());
   }

@@ -216,17 +216,19 @@ class LanguageModel::Impl {
     const at::Tensor tokens = TokenTensor(inputs, batch_size).repeat({passes, 1});
     at::Tensor visible = VisibleTensor(identity.first_visible, batch_size);
     if (visible.defined()) visible = visible.repeat({passes, 1});
-    const HiddenStates states =
-        RunTransformer(config_, weights_, tables_, tokens, MergeMode::kTraining,
-                       {.layer = 0,
-                        .seed = identity.seed,
-                        .step = identity.step,
-                        .instances = identity.instances,
-                        .passes = passes,
-                        .tokens = {},
-                        .counted = counted.repeat({passes, 1}),
-                        .embedding_noise = finetuning_.embedding_noise()},
-                       visible);
+    const HiddenStates states = RunTransformer(
+        config_, weights_, tables_, tokens, MergeMode::kTraining,
+        {.layer = 0,
+         .seed = identity.seed,
+         .step = identity.step,
+         .instances = identity.instances,
+         .passes = passes,
+         .tokens = {},
+         .counted = counted.repeat({passes, 1}),
+         .embedding_noise = finetuning_.embedding_noise(),
+         .sum_over_ranks = identity.sum_over_ranks ? &identity.sum_over_ranks : nullptr,
+         .stands_in = identity.stands_in},
+        visible);
     TrainResult result;
     const Loss loss =
         LossOf(states, TokenTensor(targets, 1)[0], identity.numbers, gradient_scale, &result);
@@ -239,7 +241,10 @@ class LanguageModel::Impl {
     SumLosses(ToVector<float>(loss.of_tokens), targets,
               static_cast<int64_t>(inputs.size()) / batch_size, config_.routing().segment_length(),
               &result);
-    if (measure_routing) result.routing = ToRouting(states.routing, batch_size);
+    if (!measure_routing) return result;
+    result.routing = ToRouting(states.routing, batch_size);
+    result.layer_choices =
+        CountChoices(states.choices, counted.repeat({passes, 1}), config_.num_layers());
     return result;
   }
 

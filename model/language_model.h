@@ -26,6 +26,7 @@
 #include "braid/v1/model.pb.h"
 #include "model/config/decoder.h"
 #include "model/config/merge_mode.h"
+#include "model/config/rank_sum.h"
 #include "model/config/shard.h"
 
 namespace braid {
@@ -93,6 +94,9 @@ struct TrainResult {
   std::vector<double> sequence_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing;
+  // One entry per mixing layer that may take a second pass, ascending. Empty unless routing is
+  // requested.
+  std::vector<LayerChoiceCounts> layer_choices;
 };
 
 // Identifies the sequences of a training batch. Routers and dropout with random numbers draw them
@@ -108,6 +112,13 @@ struct BatchIdentity {
   std::span<const int32_t> first_visible = {};
   // [B, L]: what a model with label_head.regression is to predict where targets are not negative.
   std::span<const float> numbers = {};
+  // Sums over the ranks that compute the batch together; when empty, this one computes it alone.
+  // With the decisions BATCH_MODE and BATCH_MEAN of LayerMixing all of these sequences choose
+  // together: one sum for each mixing layer, and another one in the backward pass where the choice
+  // has a gradient. It must therefore be set on all ranks or on none.
+  RankSum sum_over_ranks = nullptr;
+  // The sequences stand in on a rank that has none of the batch: they do not count in its choices.
+  bool stands_in = false;
 };
 
 // A callback that receives a range of gradients() that is complete. Called in the thread that

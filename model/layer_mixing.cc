@@ -7,6 +7,7 @@
 
 #include "model/config/layer_mixing_config.h"
 #include "model/kernels/expert_selection.h"
+#include "model/rank_sum_function.h"
 #include "model/routing/gate_noise.h"
 #include "model/routing/token_choice.h"
 
@@ -91,8 +92,32 @@ bool LayerMixer::Mixes(int layer) const {
   return !idle_ && std::ranges::binary_search(layers_, layer);
 }
 
+// All positions of all ranks choose alike. One message has the sums of the votes, the scores and
+// the probabilities [M] each, and the number of positions.
+LayerMixer::Scores LayerMixer::DecideTogether(const Scores& own,
+                                              const RoutingContext& context) const {
+  const int64_t positions = own.scores.size(0), candidates = own.scores.size(1);
+  const auto sum = [](const at::Tensor& x) { return x.to(at::kDouble).sum(0); };
+  at::Tensor sums = at::cat(
+      {sum(Votes(own.scores)), sum(own.scores), sum(own.probabilities),
+       at::full({1}, static_cast<double>(positions), own.scores.options().dtype(at::kDouble))});
+  if (context.stands_in) sums = sums * 0;
+  if (context.sum_over_ranks != nullptr) sums = SumOverRanks(sums, *context.sum_over_ranks);
+  const auto part = [&](int64_t index) { return sums.narrow(0, index * candidates, candidates); };
+  const auto mean = [&](int64_t index) {
+    return (part(index) / sums[-1].detach())
+        .to(own.scores.scalar_type())
+        .expand({positions, candidates});
+  };
+  Scores result{{}, mean(1), mean(2)};
+  if (config_.layer_mixing().decision() == Mixing::BATCH_MODE) {
+    result.ranking = part(0).detach().expand({positions, candidates});
+  }
+  return result;
+}
+
 LayerMixer::Scores LayerMixer::Decide(const at::Tensor& z, const MixingUnits& units,
-                                      const MixingGate& gate) const {
+                                      const MixingGate& gate, const RoutingContext& context) const {
   const Mixing& mixing = config_.layer_mixing();
   Scores result;
   result.scores = ScoresOf(z.reshape({-1, z.size(2)}), gate);
@@ -104,13 +129,8 @@ LayerMixer::Scores LayerMixer::Decide(const at::Tensor& z, const MixingUnits& un
       result.scores = MeanOfPrompts(result.scores, units);
       result.probabilities = MeanOfPrompts(result.probabilities, units);
       break;
-    default: {
-      const at::IntArrayRef shape = result.scores.sizes();
-      const at::Tensor votes = Votes(result.scores).expand(shape);
-      result.scores = result.scores.mean(0, /*keepdim=*/true).expand(shape);
-      result.probabilities = result.probabilities.mean(0, /*keepdim=*/true).expand(shape);
-      if (mixing.decision() == Mixing::BATCH_MODE) result.ranking = votes;
-    }
+    default:
+      result = DecideTogether(result, context);
   }
   if (!result.ranking.defined()) result.ranking = result.probabilities.detach();
   return result;
@@ -152,8 +172,9 @@ MixingChoice LayerMixer::Choose(const at::Tensor& z, const MixingUnits& units, b
             at::ones({positions, 1}, options)};
   }
   const bool random = mixing.gate() == Mixing::RANDOM;
-  const Scores scores = random ? RandomScores(z, units, training, context)
-                               : Decide(z, units, weights_.gates[mixing.own_gates() ? place : 0]);
+  const Scores scores =
+      random ? RandomScores(z, units, training, context)
+             : Decide(z, units, weights_.gates[mixing.own_gates() ? place : 0], context);
   MixingChoice choice;
   // In training a NaN reaches the loss, which is reported with its step and instances.
   choice.chosen = HighestLayers(scores.ranking, k, /*allow_nan=*/training);

@@ -82,7 +82,9 @@ class LayerMixer {
     at::Tensor scores;         // [T, M], those of a decision
     at::Tensor probabilities;  // [T, M], those of a decision
   };
-  Scores Decide(const at::Tensor& z, const MixingUnits& units, const MixingGate& gate) const;
+  Scores Decide(const at::Tensor& z, const MixingUnits& units, const MixingGate& gate,
+                const RoutingContext& context) const;
+  Scores DecideTogether(const Scores& own, const RoutingContext& context) const;
   Scores RandomScores(const at::Tensor& z, const MixingUnits& units, bool training,
                       const RoutingContext& context) const;
 

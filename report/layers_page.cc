@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
+#include "report/choice_map.h"
 #include "report/html_page.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"
@@ -88,28 +89,15 @@ std::string ProbesSection(const v1::LayerAnalysis& analysis) {
 std::string ChoicesSection(const v1::LayerAnalysis& analysis) {
   std::string maps;
   for (const v1::TaskLayerChoices& task : analysis.choices()) {
-    HeatMap map{.description = absl::StrCat("Layers chosen for ", task.task()),
-                .column_label = "chosen layer",
-                .rows = {},
-                .num_columns = 0,
-                .values = {},
-                .low = 0,
-                .high = 1,
-                .column_name = "layer"};
-    for (const v1::LayerChoices& layer : task.layers()) {
-      map.rows.push_back(absl::StrCat("layer ", layer.layer()));
-      map.values.emplace_back(layer.shares().begin(), layer.shares().end());
-      map.num_columns = std::max(map.num_columns, layer.shares_size());
-    }
-    absl::StrAppend(&maps, "<figure><figcaption>", EscapeHtml(task.task()), ", ",
-                    task.num_prompts(), " prompts</figcaption>", RenderHeatMap(map), "</figure>\n");
+    maps +=
+        RenderChoiceMap(absl::StrCat(EscapeHtml(task.task()), ", ", task.num_prompts(), " prompts"),
+                        absl::StrCat("Layers chosen for ", task.task()), task.layers());
   }
   if (maps.empty()) return "";
   return Section("Layers that mixing layers choose",
                  "Share of the choices of each mixing layer (rows) by chosen layer (columns), over "
                  "the prompts of a task. A layer that chooses itself is used alone.",
-                 absl::StrCat("<div class=\"maps\">\n", maps, "</div>\n",
-                              RenderHeatScale(0, {.high = 1}, kNan, "")));
+                 absl::StrCat("<div class=\"maps\">\n", maps, "</div>\n", RenderChoiceScale()));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct PageSection {
   const char* name;
   std::string (*render)(std::span<const ReportRun> runs);
 };
-constexpr std::array<PageSection, 12> kSections = {
+constexpr std::array<PageSection, 13> kSections = {
     {{"runs", "Runs", RunTableSection},
      {"loss", "Loss", LossSection},
      {"gain", "Gain", GainSection},
@@ -26,6 +26,7 @@ constexpr std::array<PageSection, 12> kSections = {
      {"tasks", "Tasks", TasksSection},
      {"utilization", "Experts", UtilizationSection},
      {"routing", "Routing", RoutingSection},
+     {"mixing", "Layers", MixingSection},
      {"speed", "Speed", SpeedSection},
      {"life", "Timeline", LifeSection},
      {"order", "Order", OrderingSection},

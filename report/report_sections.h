@@ -21,6 +21,9 @@ std::string LossSection(std::span<const ReportRun> runs);
 // utilization_section.cc
 std::string UtilizationSection(std::span<const ReportRun> runs);
 
+// mixing_section.cc
+std::string MixingSection(std::span<const ReportRun> runs);
+
 // perplexity_section.cc
 std::string PerplexitySection(std::span<const ReportRun> runs);
 

@@ -232,19 +232,21 @@ absl::Status CheckExamples(const std::vector<DatasetInfo>& datasets, const v1::R
   return absl::OkStatus();
 }
 
-// A choice for the whole batch needs all of its sequences at once.
+// A choice for the whole batch needs all of its sequences at once, on however many ranks.
 absl::Status CheckBatchDecision(const v1::RunSpec& spec) {
   if (!MixesByBatch(spec.model())) return absl::OkStatus();
   const std::string decision =
       v1::LayerMixing::Decision_Name(spec.model().layer_mixing().decision());
   const v1::BatchConfig& batch = spec.batch();
-  if (spec.world_size() > 1 || batch.micro_batch_size() < batch.global_batch_size()) {
+  const int32_t share = (batch.global_batch_size() + spec.world_size() - 1) / spec.world_size();
+  if (batch.micro_batch_size() < share) {
     return BadField(
         "model.layer_mixing.decision",
-        absl::StrCat(decision, " with ", spec.world_size(), " rank(s) and micro-batches of ",
-                     batch.micro_batch_size(), " of ", batch.global_batch_size(), " sequences"),
-        "one rank whose micro-batch is the whole batch (world_size 1, batch.micro_batch_size "
-        "equal to batch.global_batch_size), or the decision SEQUENCE or TOKEN");
+        absl::StrCat(decision, " with micro-batches of ", batch.micro_batch_size(), " of the ",
+                     share, " sequences of a rank"),
+        absl::StrCat("one micro-batch on each rank (batch.micro_batch_size ", share,
+                     ", or more ranks), since the whole batch decides, or the decision SEQUENCE or "
+                     "TOKEN"));
   }
   if (ValidationSteps(spec) == 0) return absl::OkStatus();
   return BadField("model.layer_mixing.decision", absl::StrCat(decision, " with validation"),

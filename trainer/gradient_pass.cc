@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
@@ -9,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/status_macros.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/shard.h"
 #include "model/kernels/phase_times.h"
@@ -45,6 +48,18 @@ void AddRouting(const TrainResult& result, const Batch& micro, const v1::ModelCo
   }
 }
 
+void AddChoices(const std::vector<LayerChoiceCounts>& counts,
+                std::vector<LayerChoiceCounts>* totals) {
+  if (totals->empty()) {
+    *totals = counts;
+    return;
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    std::ranges::transform((*totals)[i].counts, counts[i].counts, (*totals)[i].counts.begin(),
+                           std::plus());
+  }
+}
+
 // Adds the losses of sequences [begin, ...) of this rank to their datasets, if they are wanted.
 void AddDatasets(const RankBatch& work, int64_t begin, const Batch& micro,
                  const TrainResult& result, Sums* sums) {
@@ -56,22 +71,76 @@ void AddDatasets(const RankBatch& work, int64_t begin, const Batch& micro,
   }
 }
 
-// Adds the sequences [begin, end) of the rank's batch.
-absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, double gradient_scale,
-                           bool measure_routing, LanguageModel& model, Sums* sums,
-                           std::vector<RoutingTotals>* routing,
-                           const GradientsReady& gradients_ready = nullptr) {
-  const Batch micro = work.batch.Slice(begin, end);
-  BatchIdentity identity = {.seed = work.seed, .step = work.step};
+// What the micro-batches of a step share.
+struct PassStep {
+  const RankBatch& work;
+  double gradient_scale;
+  LanguageModel& model;
+  Communicator& communicator;
+};
+
+// Sequences [begin, end) of the rank's batch; none for those that stand in.
+struct MicroBatch {
+  int64_t begin = 0, end = 0;
+};
+
+// Returns the rank's micro-batches. Where the whole batch decides, ranks call each other within the
+// model, so each has exactly one, without sequences if need be.
+std::vector<MicroBatch> MicroBatchesOf(const PassStep& step) {
+  const int64_t size = step.work.batch.batch_size, most = step.work.micro_batch_size;
+  if (MixesByBatch(step.model.config())) {
+    BRAID_CHECK(size <= most) << size << " sequences in micro-batches of " << most;
+    return {{0, size}};
+  }
+  std::vector<MicroBatch> micros;
+  for (int64_t begin = 0; begin < size; begin += most) {
+    micros.push_back({begin, std::min(begin + most, size)});
+  }
+  return micros;
+}
+
+// Returns one position without a target.
+Batch StandIn(const v1::ModelConfig& config) {
+  Batch batch{.inputs = {0},
+              .targets = {-1},
+              .batch_size = 1,
+              .lengths = {0},
+              .target_counts = {0},
+              .first_visible = {}};
+  if (config.label_head().regression()) batch.numbers = {0};
+  return batch;
+}
+
+absl::StatusOr<TrainResult> RunMicroBatch(const PassStep& step, const MicroBatch& part,
+                                          const Batch& micro, bool measure_routing,
+                                          const GradientsReady& gradients_ready) {
+  BatchIdentity identity = {.seed = step.work.seed, .step = step.work.step};
   identity.first_visible = micro.first_visible;
   identity.numbers = micro.numbers;
-  if (!work.instances.empty()) {
-    identity.instances = std::span(work.instances).subspan(begin, end - begin);
+  identity.stands_in = part.begin == part.end;
+  if (!step.work.instances.empty()) {
+    identity.instances = std::span(step.work.instances).subspan(part.begin, part.end - part.begin);
   }
-  ASSIGN_OR_RETURN(
-      const TrainResult result,
-      model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size, gradient_scale,
-                            measure_routing, gradients_ready, identity));
+  if (MixesByBatch(step.model.config())) {
+    identity.sum_over_ranks = [&](std::span<double> values) {
+      const ScopedPhase phase(Phase::kCommunication);
+      return step.communicator.AllReduceSum(values);
+    };
+  }
+  return step.model.ForwardBackward(micro.inputs, micro.targets, micro.batch_size,
+                                    step.gradient_scale, measure_routing, gradients_ready,
+                                    identity);
+}
+
+absl::Status AddMicroBatch(const PassStep& step, const MicroBatch& part, bool measure_routing,
+                           Sums* sums, GradientPass* pass,
+                           const GradientsReady& gradients_ready = nullptr) {
+  const bool stands_in = part.begin == part.end;
+  const Batch micro =
+      stands_in ? StandIn(step.model.config()) : step.work.batch.Slice(part.begin, part.end);
+  ASSIGN_OR_RETURN(const TrainResult result,
+                   RunMicroBatch(step, part, micro, measure_routing, gradients_ready));
+  if (stands_in) return absl::OkStatus();
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   sums->loss_after += result.loss_sum_after_first_segment;
@@ -79,8 +148,10 @@ absl::Status AddMicroBatch(const RankBatch& work, int64_t begin, int64_t end, do
   sums->balance += result.balance_loss_sum;
   sums->divergence += result.divergence_sum;
   sums->active_experts += result.active_experts_sum;
-  AddDatasets(work, begin, micro, result, sums);
-  if (measure_routing) AddRouting(result, micro, model.config(), routing);
+  AddDatasets(step.work, part.begin, micro, result, sums);
+  if (!measure_routing) return absl::OkStatus();
+  AddRouting(result, micro, step.model.config(), &pass->routing);
+  AddChoices(result.layer_choices, &pass->layer_choices);
   return absl::OkStatus();
 }
 
@@ -125,14 +196,10 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
   return absl::OkStatus();
 }
 
-int64_t MicroEnd(const RankBatch& work, int64_t begin) {
-  return std::min(begin + work.micro_batch_size, work.batch.batch_size);
-}
-
 // Returns "3, 17", or "3 of dataset 0, 17 of dataset 1" in a mixture.
-std::string InstanceNames(const RankBatch& work, int64_t begin, int64_t end) {
+std::string InstanceNames(const RankBatch& work, const MicroBatch& part) {
   std::vector<std::string> names;
-  for (int64_t i = begin; i < end; ++i) {
+  for (int64_t i = part.begin; i < part.end; ++i) {
     names.push_back(absl::StrCat(work.instances[i]));
     if (work.num_datasets > 0) absl::StrAppend(&names.back(), " of dataset ", work.datasets[i]);
   }
@@ -140,18 +207,17 @@ std::string InstanceNames(const RankBatch& work, int64_t begin, int64_t end) {
 }
 
 // Repeats one micro-batch alone, to find the source of a value that is not finite.
-absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_scale, int rank,
-                         LanguageModel& model) {
-  const int64_t end = MicroEnd(work, begin);
-  ZeroGradients(model.gradients());
+absl::Status CheckFinite(const PassStep& step, const MicroBatch& part) {
+  ZeroGradients(step.model.gradients());
   Sums sums;
-  RETURN_IF_ERROR(AddMicroBatch(work, begin, end, gradient_scale, false, model, &sums, nullptr));
+  GradientPass pass;
+  RETURN_IF_ERROR(AddMicroBatch(step, part, false, &sums, &pass));
   const bool loss = !std::isfinite(sums.loss);
-  if (!loss && std::isfinite(GlobalNorm(model.gradients()))) return absl::OkStatus();
+  if (!loss && std::isfinite(GlobalNorm(step.model.gradients()))) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat("step ", work.step + 1, ", rank ", rank, ": the ", loss ? "loss" : "gradient",
-                   " is not finite on instances ", InstanceNames(work, begin, end),
-                   "; weights are those of step ", work.step,
+      absl::StrCat("step ", step.work.step + 1, ", rank ", step.communicator.rank(), ": the ",
+                   loss ? "loss" : "gradient", " is not finite on instances ",
+                   InstanceNames(step.work, part), "; weights are those of step ", step.work.step,
                    "; try a lower optimizer.learning_rate or optimizer.clip_norm"));
 }
 
@@ -159,17 +225,16 @@ absl::Status CheckFinite(const RankBatch& work, int64_t begin, double gradient_s
 // first micro-batch of the lowest rank that is not finite by itself. Sums over micro-batches and
 // ranks hide which of them was the source, so the step is repeated here; the weights have not been
 // updated yet.
-absl::Status NonFinite(const RankBatch& work, double gradient_scale, LanguageModel& model,
-                       Communicator& communicator) {
+absl::Status NonFinite(const PassStep& step) {
   absl::Status mine;
-  for (int64_t begin = 0; begin < work.batch.batch_size && mine.ok();
-       begin += work.micro_batch_size) {
-    mine = CheckFinite(work, begin, gradient_scale, communicator.rank(), model);
+  for (const MicroBatch& part : MicroBatchesOf(step)) {
+    if (mine.ok()) mine = CheckFinite(step, part);
   }
-  RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
-  return AgreeOnStatus(communicator, absl::InternalError(absl::StrCat(
-                                         "step ", work.step + 1,
-                                         ": the gradient summed over the batch is not finite")));
+  RETURN_IF_ERROR(AgreeOnStatus(step.communicator, mine));
+  return AgreeOnStatus(
+      step.communicator,
+      absl::InternalError(absl::StrCat("step ", step.work.step + 1,
+                                       ": the gradient summed over the batch is not finite")));
 }
 
 }  // namespace
@@ -182,19 +247,18 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
                                               LanguageModel& model, GradientReducer& reducer,
                                               Communicator& communicator) {
   ASSIGN_OR_RETURN(const double tokens, GlobalTokens(work.batch, communicator));
-  const double scale = 1.0 / tokens;
+  const PassStep step{work, 1.0 / tokens, model, communicator};
   ZeroGradients(model.gradients());
   reducer.Begin(model.gradients());
   Sums sums;
   sums.datasets.resize(work.num_datasets);
   GradientPass pass;
   const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
-  for (int64_t begin = 0; begin < work.batch.batch_size; begin += work.micro_batch_size) {
+  for (const MicroBatch& part : MicroBatchesOf(step)) {
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
     // reducer, which sums them over ranks while the rest of the backward pass runs.
-    const int64_t end = MicroEnd(work, begin);
-    RETURN_IF_ERROR(AddMicroBatch(work, begin, end, scale, measure_routing, model, &sums,
-                                  &pass.routing, end == work.batch.batch_size ? reduce : nullptr));
+    RETURN_IF_ERROR(AddMicroBatch(step, part, measure_routing, &sums, &pass,
+                                  part.end == work.batch.batch_size ? reduce : nullptr));
   }
   {
     const ScopedPhase phase(Phase::kCommunication);
@@ -203,7 +267,7 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   RETURN_IF_ERROR(ReduceSums(model.gradients(), communicator, &sums, &pass.gradient_norm));
   const bool finite = std::isfinite(sums.loss) && std::isfinite(pass.gradient_norm);
   if (!finite && work.must_be_finite) {
-    return NonFinite(work, scale, model, communicator);
+    return NonFinite(step);
   }
   pass.loss = sums.loss / sums.num_tokens;
   if (sums.num_tokens_after > 0) {

@@ -37,6 +37,8 @@ struct GradientPass {
   double active_experts = 0;
   // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;
+  // This rank's part, one entry per mixing layer; empty unless requested.
+  std::vector<LayerChoiceCounts> layer_choices;
 };
 
 // This rank's part of a step.
@@ -49,6 +51,7 @@ struct RankBatch {
   // The number of datasets of a mixture, whose losses are wanted; 0 without one.
   int32_t num_datasets = 0;
   Batch batch;
+  // Not less than the batch where layers are chosen for the whole batch (MixesByBatch).
   int64_t micro_batch_size = 1;
   // True if a loss or gradient that is not finite is an error.
   bool must_be_finite = true;
@@ -56,7 +59,8 @@ struct RankBatch {
 
 // Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
 // where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.
-// When a loss or gradient is not finite and must be, every rank returns the same Internal error
+// A rank without sequences stands in where layers are chosen for the whole batch. When a loss or
+// gradient is not finite and must be, every rank returns the same Internal error
 // naming step, rank and instances, and the weights are unchanged.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
                                               LanguageModel& model, GradientReducer& reducer,

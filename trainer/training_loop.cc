@@ -18,6 +18,7 @@
 #include "runs/step_remark.h"
 #include "runs/validation_spec.h"
 #include "trainer/checkpoint_agreement.h"
+#include "trainer/layer_choice_shares.h"
 #include "trainer/progress_line.h"
 #include "trainer/rollback.h"
 #include "trainer/schedule.h"
@@ -284,11 +285,11 @@ absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
 
 absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const double begin = environment_.now();
-  const bool measure = state_.upcycled && (state_.step + 1) % spec_.routing_every_steps() == 0;
+  const bool measure = (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
   state_.model->SetGatePenalty(state_.gate_penalty);
   ASSIGN_OR_RETURN(const GradientPass pass,
-                   ComputeGradients(work, state_.upcycled, *state_.model, *reducer_,
+                   ComputeGradients(work, state_.upcycled || measure, *state_.model, *reducer_,
                                     *environment_.communicator));
   RETURN_IF_ERROR(CheckWeights());
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
@@ -305,6 +306,12 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
     RETURN_IF_ERROR(SkipSpike(pass, metrics.mutable_spike()));
   } else {
     RETURN_IF_ERROR(TrainOn(pass, learning_rate));
+  }
+  if (measure) {
+    ASSIGN_OR_RETURN(
+        const std::vector<v1::LayerChoices> choices,
+        LayerChoiceShares(state_.model->config(), pass.layer_choices, *environment_.communicator));
+    metrics.mutable_layer_choices()->Assign(choices.begin(), choices.end());
   }
   if (measure && state_.upcycled) {
     ASSIGN_OR_RETURN(const std::vector<v1::LayerRouting> layers,

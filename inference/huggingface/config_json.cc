@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "inference/huggingface/gpt2_config_json.h"
+#include "inference/huggingface/mixing_json.h"
 #include "inference/huggingface/routing_json.h"
 #include "model/config/family_config.h"
 #include "model/config/model_config.h"
@@ -287,6 +288,10 @@ bool IsMixtral(const v1::ModelConfig& resolved) {
 }
 
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {
+  if (resolved.has_layer_mixing()) {
+    return absl::StrCat(kMixedArchitecture,
+                        resolved.has_label_head() ? "ForSequenceClassification" : "ForCausalLM");
+  }
   std::string name(FamilyOf(resolved).architecture);
   if (!resolved.has_label_head()) return name;
   const std::string_view tokens = IsGpt2(resolved) ? "LMHeadModel" : "ForCausalLM";
@@ -334,6 +339,7 @@ std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const
   if (resolved.has_label_head()) AddLabels(resolved.label_head(), ends.eos_id, &json);
   // Other programs ignore it.
   if (resolved.attention_mask() == v1::DOCUMENT) json["document_end"] = resolved.document_end();
+  if (resolved.has_layer_mixing()) AddMixingJson(resolved, &json);
   return json.dump(2) + "\n";
 }
 
@@ -341,10 +347,11 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const Json json, ParseStrictJsonObject(text, kDeepestLevel, path));
   JsonFields fields(json, path.string());
-  const Family* const family = FindFamily(fields.Text("model_type", ""));
+  const Family* const family = FindFamily(LayersType(&fields));
   fields.Require(family != nullptr, "model_type",
                  "\"llama\", \"mistral\", \"mixtral\", \"qwen2\", \"qwen3\", \"gpt2\" or "
-                 "\"braid_soft_moe\"");
+                 "\"braid_soft_moe\", or \"braid_mixed_layers\" with one of these as "
+                 "layers_model_type");
   RETURN_IF_ERROR(fields.status());
   v1::ModelConfig config;
   if (family->model_type == kGpt2Type) {
@@ -356,7 +363,7 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
     config.set_attention_mask(v1::DOCUMENT);
     config.set_document_end(Count(&fields, "document_end"));
   }
-  RETURN_IF_ERROR(fields.status());
+  RETURN_IF_ERROR(ReadMixingJson(path.string(), &fields, &config));
   const absl::StatusOr<v1::ModelConfig> resolved = ResolveModelConfig(config);
   if (resolved.ok()) return resolved;
   return absl::InvalidArgumentError(

@@ -22,7 +22,8 @@ bool IsMixtral(const v1::ModelConfig& resolved);
 
 // Returns "MixtralForCausalLM" for a Mixtral and "BraidSoftMoeForCausalLM" for other models with
 // experts; for a dense one, "Qwen3ForCausalLM" with qk_norm, "Qwen2ForCausalLM" with qkv_bias,
-// "GPT2LMHeadModel" for a GPT2, otherwise "LlamaForCausalLM".
+// "GPT2LMHeadModel" for a GPT2, otherwise "LlamaForCausalLM". "BraidMixedLayersForCausalLM" where
+// layers mix.
 std::string ArchitectureOf(const v1::ModelConfig& resolved);
 
 // The tokens around a text.
@@ -36,12 +37,12 @@ struct EndTokens {
 // Returns config.json. The same arguments give the same bytes.
 std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends);
 
-// Parses config.json of a llama, mistral, mixtral, qwen2, qwen3, gpt2 or braid_soft_moe to a
-// resolved configuration; sequence_length is max_position_embeddings, start_token is set for a gpt2
-// only. `path` is used in messages. InvalidArgument names the field, its value and what is
-// expected, for malformed JSON, a missing field, or an unsupported model (another architecture, a
-// sliding window shorter than the context, biases of other projections, another scaling of RoPE,
-// another activation, quantized weights).
+// Parses config.json of a llama, mistral, mixtral, qwen2, qwen3, gpt2, braid_soft_moe or
+// braid_mixed_layers to a resolved configuration; sequence_length is max_position_embeddings,
+// start_token is set for a gpt2 only. `path` is used in messages. InvalidArgument names the field,
+// its value and what is expected, for malformed JSON, a missing field, or an unsupported model
+// (another architecture, a sliding window shorter than the context, biases of other projections,
+// another scaling of RoPE, another activation, quantized weights).
 absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path);
 

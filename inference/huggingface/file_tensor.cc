@@ -96,6 +96,7 @@ FileTensor Gpt2Tensor(const ParameterSpec& parameter, bool bare) {
   const FileTensor tensor{
       .name = name, .shape = parameter.shape, .first = 0, .size = parameter.size};
   constexpr std::string_view kLayers = "model.layers.";
+  if (name.find("layer_mixing.") != std::string::npos) return tensor;
   if (name.starts_with(kLayers)) {
     const size_t end = name.find('.', kLayers.size()) + 1;
     const std::string layer =

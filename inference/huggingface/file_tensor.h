@@ -29,7 +29,7 @@ struct FileTensor {
 // Returns the tensors that hold a parameter in files, in the order of its elements. A parameter of
 // `resolved` is one tensor, but Mixtral's layout (IsMixtral) has one for each expert, and that of
 // GPT-2 has one for q, k and v. The names of GPT-2's begin with "transformer.", unless the files
-// have `bare` names.
+// have `bare` names. Gates of layers keep their names and shapes.
 std::vector<FileTensor> FileTensorsOf(const v1::ModelConfig& resolved,
                                       const ParameterSpec& parameter, bool bare = false);
 

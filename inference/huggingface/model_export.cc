@@ -270,7 +270,8 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   if (!source.config.has_label_head()) {
     RETURN_IF_ERROR(writer.Text("generation_config.json", GenerationConfig(ends, end_of_turn)));
   }
-  if (UsesExperts(source.config) && !IsMixtral(source.config)) {
+  const bool mixed = source.config.has_layer_mixing();
+  if (UsesExperts(source.config) && !IsMixtral(source.config) && !mixed) {
     RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
   }
   RETURN_IF_ERROR(writer.Weights(source, options));
@@ -372,9 +373,11 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
-  RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
-                                   "no stock program runs a model whose layers mix; evaluate it or "
-                                   "generate text with it here"));
+  if (request.adapter() || request.has_bake_prompt()) {
+    RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
+                                     "neither adapters nor merged experts alone compute what the "
+                                     "model does; export the whole model"));
+  }
   if (request.adapter()) {
     ASSIGN_OR_RETURN(v1::ExportResponse response, ExportAdapterOnly(request, path));
     *response.mutable_source() = path.source;

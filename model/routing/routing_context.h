@@ -9,6 +9,7 @@
 #include <span>
 
 #include "braid/v1/model.pb.h"
+#include "model/config/rank_sum.h"
 
 namespace braid {
 
@@ -40,6 +41,9 @@ struct RoutingContext {
   std::function<void(int layer, const at::Tensor& h)> on_layer_output = nullptr;
   // Finetuning.embedding_noise; 0 outside training.
   double embedding_noise = 0;
+  // As in BatchIdentity; null where this rank computes the batch alone.
+  const RankSum* sum_over_ranks = nullptr;
+  bool stands_in = false;
 };
 
 // Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.

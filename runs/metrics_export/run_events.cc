@@ -34,26 +34,27 @@ void AddScalar(std::string tag, double number, Summary* summary) {
 
 // min and max are the outer edges of the non-empty buckets: readers use them as the edges of the
 // outermost buckets that they keep.
-void AddBucket(int expert, double weight, Histogram* histogram) {
-  const double middle = expert + 0.5;
+void AddBucket(int number, double weight, Histogram* histogram) {
+  const double middle = number + 0.5;
   if (weight > 0) {
-    if (histogram->num() == 0) histogram->set_min(expert);
-    histogram->set_max(expert + 1);
+    if (histogram->num() == 0) histogram->set_min(number);
+    histogram->set_max(number + 1);
   }
   histogram->set_num(histogram->num() + weight);
   histogram->set_sum(histogram->sum() + weight * middle);
   histogram->set_sum_squares(histogram->sum_squares() + weight * middle * middle);
-  histogram->add_bucket_limit(expert + 1);
+  histogram->add_bucket_limit(number + 1);
   histogram->add_bucket(weight);
 }
 
-void AddWeights(const v1::LayerRouting& layer, Summary* summary) {
-  const auto& weights = layer.mean_weights();
+// Adds a histogram of weights by number, unless one of them is not a weight.
+void AddHistogram(const std::string& tag, const google::protobuf::RepeatedField<double>& weights,
+                  Summary* summary) {
   const auto is_weight = [](double w) { return std::isfinite(w) && w >= 0; };
   if (weights.empty() || !std::ranges::all_of(weights, is_weight)) return;
   Summary::Value* value = summary->add_value();
-  value->set_tag(absl::StrFormat("routing/layer_%02d/weight_by_expert", layer.layer()));
-  for (int e = 0; e < weights.size(); ++e) AddBucket(e, weights[e], value->mutable_histogram());
+  value->set_tag(tag);
+  for (int i = 0; i < weights.size(); ++i) AddBucket(i, weights[i], value->mutable_histogram());
 }
 
 // Returns the last part of a dataset's directory and a slash; empty for a run on one dataset.
@@ -109,7 +110,14 @@ Event StepEvent(const v1::StepMetrics& metrics) {
     const bool scalar = value.key.step != nullptr || value.key.layer_series != nullptr;
     if (scalar) AddScalar(TagOf(value.key), value.value, summary);
   }
-  for (const v1::LayerRouting& layer : metrics.routing()) AddWeights(layer, summary);
+  for (const v1::LayerRouting& layer : metrics.routing()) {
+    AddHistogram(absl::StrFormat("routing/layer_%02d/weight_by_expert", layer.layer()),
+                 layer.mean_weights(), summary);
+  }
+  for (const v1::LayerChoices& layer : metrics.layer_choices()) {
+    AddHistogram(absl::StrFormat("mixing/layer_%02d/choice_by_layer", layer.layer()),
+                 layer.shares(), summary);
+  }
   AddLossesByText(metrics, summary);
   return event;
 }

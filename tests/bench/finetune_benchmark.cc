@@ -1,18 +1,24 @@
-// Measures a step of fine-tuning: with adapters on q and v of every layer, and of the upper half of
-// the layers, divided by a step that trains all parameters; optimizer included. A further case has
-// adapters on q and v of every layer of a model whose last two even layers are 16 experts by keys,
-// of which a token uses 4 (EMoE, arXiv 2310.10908).
+// Measures a step of fine-tuning, optimizer included, in these cases:
+//   full        all parameters are trained
+//   adapters    adapters on q and v of every layer; the plain case of the following
+//   upper_half  adapters in the upper half of the layers
+//   routed      the last two even layers are 16 experts by keys, 4 active (EMoE, arXiv 2310.10908)
+//   mixed       every layer is mixed with the next one (MoLEx, arXiv 2503.11144)
+//   own         a gate scores all layers and chooses the layer itself
+// and the decoding of one sequence by plain and mixed layers.
 //
 //   braid-bench-finetune --json finetune.json
 //
 // Figures are processor seconds of the process, so that other programs hardly change them. The
-// cases alternate; figures are medians over the rounds.
+// cases alternate; figures are medians over the rounds. "bars" has the ratios with what is wanted
+// of them.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <random>
 #include <span>
 #include <string>
@@ -21,8 +27,10 @@
 #include "model/config/expert_split_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
+#include "model/config/model_flops.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/or_exit.h"
+#include "tests/model/tensor_bytes.h"
 #include "trainer/gradient_clip.h"
 #include "trainer/parallel/communicator.h"
 #include "trainer/training_state.h"
@@ -33,7 +41,7 @@ namespace {
 
 struct Settings {
   int layers = 6, width = 512, length = 1024, vocabulary = 8192, rank = 8;
-  int rounds = 7, threads = 1;
+  int rounds = 7, threads = 1, tokens = 256;  // decoded in a round
   std::string json;
 };
 
@@ -57,6 +65,29 @@ v1::ModelConfig RoutedConfig(const v1::ModelConfig& dense) {
   return OrExit(ExpertSplitConfig(dense, split));
 }
 
+// Returns the configuration with every layer mixed with the next one.
+v1::ModelConfig MixedConfig(v1::ModelConfig config) {
+  v1::LayerMixing* const mixing = config.mutable_layer_mixing();
+  mixing->set_gate(v1::LayerMixing::FIXED);
+  for (int i = 0; i < config.num_layers(); ++i) mixing->add_fixed((i + 1) % config.num_layers());
+  return OrExit(ResolveModelConfig(config));
+}
+
+// Returns the configuration with a gate for each layer.
+v1::ModelConfig GatedConfig(v1::ModelConfig config) {
+  config.mutable_layer_mixing()->set_gate(v1::LayerMixing::LEARNED);
+  config.mutable_layer_mixing()->set_own_gates(true);
+  return OrExit(ResolveModelConfig(config));
+}
+
+// Makes every gate choose its own layer.
+void PreferOwnLayers(LanguageModel& model) {
+  int layer = 0;
+  for (Parameter& p : model.parameters()) {
+    if (p.name.ends_with("layer_mixing.gate.bias")) p.value[layer++] = 1e4f;
+  }
+}
+
 v1::Finetuning AdaptersFrom(const Settings& s, const v1::ModelConfig& config, int first_layer) {
   v1::Finetuning finetuning;
   finetuning.mutable_lora()->set_rank(s.rank);
@@ -77,10 +108,18 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+std::vector<int32_t> RandomTokens(const Settings& s, int count) {
+  std::mt19937 random(2);
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % s.vocabulary);
+  return tokens;
+}
+
 // A model that trains on random tokens.
 class Trainee {
  public:
-  Trainee(const Settings& s, const v1::ModelConfig& config, const v1::Finetuning& finetuning) {
+  Trainee(const Settings& s, const v1::ModelConfig& config, const v1::Finetuning& finetuning)
+      : tokens_(RandomTokens(s, s.length + 1)) {
     state_.model = OrExit(LanguageModel::Create(config, /*seed=*/1, finetuning));
     state_.moments = {0, state_.model->trained_values().size()};
     state_.m.assign(state_.moments.size(), 0.0f);
@@ -89,30 +128,37 @@ class Trainee {
     optimizer_.set_beta2(0.95);
     optimizer_.set_epsilon(1e-8);
     optimizer_.set_clip_norm(1);
-    std::mt19937 random(2);
-    for (int i = 0; i <= s.length; ++i) {
-      tokens_.push_back(static_cast<int32_t>(random() % s.vocabulary));
-    }
+    PreferOwnLayers(*state_.model);
   }
 
   void Step() {
     const double begin = ProcessorSeconds();
-    const std::span<const int32_t> all(tokens_);
-    const size_t length = all.size() - 1;
     LanguageModel& model = *state_.model;
     std::ranges::fill(model.gradients(), 0.0f);
-    OrExit(model
-               .ForwardBackward(all.first(length), all.last(length), 1,
-                                1.0 / static_cast<double>(length), false)
-               .status());
+    AddGradients();
     OrExit(UpdateWeights(optimizer_, 1e-4, GlobalNorm(model.gradients()), state_, alone_));
     seconds_.push_back(ProcessorSeconds() - begin);
   }
 
   double seconds() const { return Median({seconds_.begin() + 1, seconds_.end()}); }
-  int64_t num_trained() { return static_cast<int64_t>(state_.model->trained_values().size()); }
+  // Values, gradients, two moments: what a run holds beyond the weights of the base.
+  int64_t trained_bytes() {
+    return 16 * static_cast<int64_t>(state_.model->trained_values().size());
+  }
+  int64_t peak_tensor_bytes() {
+    return PeakTensorBytes([this] { AddGradients(); });
+  }
 
  private:
+  void AddGradients() {
+    const std::span<const int32_t> all(tokens_);
+    const size_t length = all.size() - 1;
+    OrExit(state_.model
+               ->ForwardBackward(all.first(length), all.last(length), 1,
+                                 1.0 / static_cast<double>(length), false)
+               .status());
+  }
+
   TrainingState state_;
   SingleProcess alone_;
   v1::OptimizerConfig optimizer_;
@@ -120,25 +166,80 @@ class Trainee {
   std::vector<double> seconds_;
 };
 
+// A model that decodes one sequence of random tokens.
+class Generator {
+ public:
+  Generator(const Settings& s, const v1::ModelConfig& config)
+      : tokens_(RandomTokens(s, s.tokens)), model_(OrExit(LanguageModel::Create(config, 1))) {}
+
+  void Decode() {
+    const std::unique_ptr<Decoder> decoder = model_->NewDecoder(MergeMode::kSegment);
+    OrExit(decoder->Prefill(std::span(tokens_).first(1)));
+    const double begin = ProcessorSeconds();
+    for (size_t i = 1; i < tokens_.size(); ++i) OrExit(decoder->Step(tokens_[i]));
+    seconds_.push_back(ProcessorSeconds() - begin);
+  }
+
+  double seconds() const { return Median({seconds_.begin() + 1, seconds_.end()}); }
+
+ private:
+  std::vector<int32_t> tokens_;
+  std::unique_ptr<LanguageModel> model_;
+  std::vector<double> seconds_;
+};
+
+// Returns the arithmetic of mixed layers over that of plain ones, forward, for sequences of
+// `length`.
+double MixedFlops(v1::ModelConfig plain, int length) {
+  plain.set_sequence_length(length);
+  plain.mutable_routing()->set_segment_length(length);
+  return FlopsPerToken(MixedConfig(plain)).forward / FlopsPerToken(plain).forward;
+}
+
+nlohmann::json AtMost(double got, double bar) {
+  return {{"got", got}, {"at_most", bar}, {"held", got <= bar}};
+}
+
 nlohmann::json Measure(const Settings& s) {
-  const v1::ModelConfig config = ConfigOf(s), split = RoutedConfig(config);
+  const v1::ModelConfig config = ConfigOf(s), split = RoutedConfig(config),
+                        mixing = MixedConfig(config), gated = GatedConfig(config);
   Trainee full(s, config, {}), adapters(s, config, AdaptersFrom(s, config, 0)),
       upper(s, config, AdaptersFrom(s, config, s.layers / 2)),
-      routed(s, split, AdaptersFrom(s, split, 0));
+      routed(s, split, AdaptersFrom(s, split, 0)), mixed(s, mixing, AdaptersFrom(s, mixing, 0)),
+      own(s, gated, AdaptersFrom(s, gated, 0));
+  Generator plain_text(s, config), mixed_text(s, mixing);
   for (int round = 0; round <= s.rounds; ++round) {
-    for (Trainee* trainee : {&full, &adapters, &upper, &routed}) trainee->Step();
+    for (Trainee* trainee : {&full, &adapters, &upper, &routed, &mixed, &own}) trainee->Step();
+    for (Generator* generator : {&plain_text, &mixed_text}) generator->Decode();
   }
-  // Values, gradients, two moments: what a run holds beyond the weights of the base.
-  const auto bytes = [](Trainee& t) { return 16 * t.num_trained(); };
-  return {{"full_step_seconds", full.seconds()},
-          {"adapter_step_seconds", adapters.seconds()},
-          {"upper_half_step_seconds", upper.seconds()},
-          {"routed_step_seconds", routed.seconds()},
-          {"routed_over_adapter", routed.seconds() / adapters.seconds()},
-          {"adapter_over_full", adapters.seconds() / full.seconds()},
-          {"upper_half_over_full", upper.seconds() / full.seconds()},
-          {"adapter_bytes", bytes(adapters)},
-          {"upper_half_bytes", bytes(upper)}};
+  const double step_flops = MixedFlops(config, s.length),
+               token_flops = MixedFlops(config, s.tokens);
+  const double speed = plain_text.seconds() / mixed_text.seconds(), least = 0.95 / token_flops;
+  const auto memory = [](Trainee& t) { return static_cast<double>(t.peak_tensor_bytes()); };
+  return {
+      {"full_step_seconds", full.seconds()},
+      {"adapter_step_seconds", adapters.seconds()},
+      {"upper_half_step_seconds", upper.seconds()},
+      {"routed_step_seconds", routed.seconds()},
+      {"mixed_step_seconds", mixed.seconds()},
+      {"own_layer_step_seconds", own.seconds()},
+      {"plain_decoding_seconds", plain_text.seconds()},
+      {"mixed_decoding_seconds", mixed_text.seconds()},
+      {"routed_over_adapter", routed.seconds() / adapters.seconds()},
+      {"adapter_over_full", adapters.seconds() / full.seconds()},
+      {"upper_half_over_full", upper.seconds() / full.seconds()},
+      {"adapter_bytes", adapters.trained_bytes()},
+      {"upper_half_bytes", upper.trained_bytes()},
+      {"adapter_peak_tensor_bytes", adapters.peak_tensor_bytes()},
+      {"routed_peak_tensor_bytes", routed.peak_tensor_bytes()},
+      {"mixed_step_flops_over_plain", step_flops},
+      {"mixed_decoding_flops_over_plain", token_flops},
+      {"bars",
+       {{"mixed_step_over_plain", AtMost(mixed.seconds() / adapters.seconds(), 1.03 * step_flops)},
+        {"own_layer_step_over_plain", AtMost(own.seconds() / adapters.seconds(), 1.05)},
+        {"mixed_decoding_speed_over_plain",
+         {{"got", speed}, {"at_least", least}, {"held", speed >= least}}},
+        {"routed_memory_over_plain", AtMost(memory(routed) / memory(adapters), 1.01)}}}};
 }
 
 int Main(int argc, char** argv) {
@@ -150,6 +251,7 @@ int Main(int argc, char** argv) {
   app.add_option("--vocab-size", s.vocabulary, "Vocabulary (default: 8192)");
   app.add_option("--rank", s.rank, "Rank of the adapters (default: 8)");
   app.add_option("--rounds", s.rounds, "Measured steps of each case (default: 7)");
+  app.add_option("--tokens", s.tokens, "Tokens decoded in a round (default: 256)");
   app.add_option("--threads", s.threads, "Number of threads (default: 1)");
   app.add_option("--json", s.json, "Output file");
   CLI11_PARSE(app, argc, argv);

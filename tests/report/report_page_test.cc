@@ -58,6 +58,25 @@ TEST(ReportPageTest, ShowsExpertHealthOfTheLayersThatHaveExperts) {
                           Not(HasSubstr("layer 4"))));
 }
 
+TEST(ReportPageTest, ShowsWhichLayersMixingLayersChoose) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("<h2>Mixing of layers</h2>")));
+  int step = 0;
+  for (v1::StepMetrics& metrics : runs[1].metrics) {
+    if (++step % 10 != 0) continue;
+    for (int layer = 1; layer < 3; ++layer) {
+      v1::LayerChoices* choices = metrics.add_layer_choices();
+      choices->set_layer(layer);
+      for (const double share : {0.0, 0.125, 0.25, 0.625}) choices->add_shares(share);
+    }
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("<h2>Mixing of layers</h2>"),
+                          HasSubstr("Share of other layers of each layer"),
+                          HasSubstr("layer 1, layer 3: 0.62"), HasSubstr(", step 480")));
+}
+
 TEST(ReportPageTest, EscapesTextOfRuns) {
   std::vector<ReportRun> runs = SyntheticRuns();
   const std::string evil = "</title><script>alert('x')</script>&\"";

@@ -21,6 +21,7 @@
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/gradient_pass.h"
+#include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_data.h"
 #include "trainer/training_state.h"
@@ -278,18 +279,120 @@ TEST_F(FinetuningRunsTest, LayersThatMixStoreTheirGatesAndResumeToTheSameBits) {
   }
 }
 
-TEST_F(FinetuningRunsTest, RanksGiveMixedLayersTheSameCurve) {
-  v1::RunSpec spec = WithMixing(TinyAdapterSpec(packed_, base(), 8), v1::LayerMixing::LEARNED);
-  const auto expected = *Trained(spec).ReadMetrics(0);
-  spec.set_world_size(2);
-  spec.mutable_batch()->set_micro_batch_size(1);
-  const RunDirectory run(NewDirectory("ranks"));
+// Trains with as many ranks as the spec has, as threads.
+RunDirectory TrainedOnRanks(const v1::RunSpec& spec) {
+  RunDirectory run(NewDirectory("ranks"));
   EXPECT_OK(TrainOnRanks(run, spec));
+  return run;
+}
+
+void ExpectSameLosses(const RunDirectory& run, const std::vector<v1::StepMetrics>& expected,
+                      const std::string& what) {
   const auto got = *run.ReadMetrics(0);
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_NEAR(got[i].loss(), expected[i].loss(), 2e-5 * expected[i].loss()) << i;
+    EXPECT_NEAR(got[i].loss(), expected[i].loss(), 2e-5 * expected[i].loss()) << what << i;
+    EXPECT_NEAR(got[i].gradient_norm(), expected[i].gradient_norm(),
+                1e-3 * expected[i].gradient_norm())
+        << what << i;
   }
+}
+
+TEST_F(FinetuningRunsTest, RanksGiveMixedLayersTheSameCurveAndTheSameChoices) {
+  v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 8);
+  spec.set_routing_every_steps(4);
+  spec = WithMixing(spec, v1::LayerMixing::LEARNED);
+  const auto expected = *Trained(spec).ReadMetrics(0);
+  spec.set_world_size(2);
+  spec.mutable_batch()->set_micro_batch_size(1);
+  const RunDirectory run = TrainedOnRanks(spec);
+  ExpectSameLosses(run, expected, "");
+  const auto got = *run.ReadMetrics(0);
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].layer_choices_size(), (i + 1) % 4 == 0 ? 2 : 0);
+    for (int layer = 0; layer < got[i].layer_choices_size(); ++layer) {
+      // Whole numbers divided by a whole number: no bit depends on the ranks.
+      EXPECT_EQ(got[i].layer_choices(layer).SerializeAsString(),
+                expected[i].layer_choices(layer).SerializeAsString());
+      EXPECT_EQ(got[i].layer_choices(layer).layer(), layer);
+      EXPECT_NEAR(got[i].layer_choices(layer).shares(0) + got[i].layer_choices(layer).shares(1), 1,
+                  1e-12);
+    }
+  }
+}
+
+TEST_F(FinetuningRunsTest, RanksDecideTogetherForTheWholeBatch) {
+  for (const auto decision : {v1::LayerMixing::BATCH_MODE, v1::LayerMixing::BATCH_MEAN}) {
+    v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 8);
+    spec.clear_validation();
+    spec.set_routing_every_steps(1);
+    v1::LayerMixing* const mixing = spec.mutable_model()->mutable_layer_mixing();
+    mixing->set_decision(decision);
+    mixing->set_balance_loss(0.1);
+    spec = WithMixing(spec, v1::LayerMixing::LEARNED);
+    const RunDirectory alone = Trained(spec);
+    const auto expected = *alone.ReadMetrics(0);
+    for (const int world_size : {2, 3}) {
+      spec.set_world_size(world_size);
+      // Sums of gradients during the backward pass must not meet those of the choices.
+      spec.mutable_reduction()->set_after_backward(world_size == 3);
+      const RunDirectory together = TrainedOnRanks(spec);
+      ExpectSameLosses(together, expected, absl::StrCat(world_size, " ranks, step "));
+      const auto got = *together.ReadMetrics(0);
+      for (size_t i = 0; i < got.size(); ++i) {
+        for (int layer = 0; layer < 2; ++layer) {
+          // All positions of the batch choose the same layer.
+          EXPECT_THAT(got[i].layer_choices(layer).shares(), testing::Contains(1.0));
+          EXPECT_EQ(got[i].layer_choices(layer).SerializeAsString(),
+                    expected[i].layer_choices(layer).SerializeAsString());
+        }
+      }
+    }
+  }
+}
+
+// Returns the sequences [begin, end) of the first global batch as the part of a rank.
+RankBatch BatchOf(TrainingData& data, int64_t begin, int64_t end) {
+  RankBatch whole = data.Load(0, 0, 1).value(), part = whole;
+  part.batch = begin < end ? whole.batch.Slice(begin, end) : Batch();
+  part.instances = {whole.instances.begin() + begin, whole.instances.begin() + end};
+  part.datasets.clear();
+  part.micro_batch_size = whole.batch.batch_size;
+  return part;
+}
+
+TEST_F(FinetuningRunsTest, ARankWithoutSequencesStandsInWhereTheBatchDecides) {
+  v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 8);
+  spec.clear_validation();
+  spec.mutable_model()->mutable_layer_mixing()->set_decision(v1::LayerMixing::BATCH_MEAN);
+  spec = WithMixing(spec, v1::LayerMixing::LEARNED);
+  const auto gradients_on = [&](const std::vector<int64_t>& cuts) {
+    std::vector<float> gradients;
+    const int ranks = static_cast<int>(cuts.size()) - 1;
+    const auto results = RunThreadedRanks(ranks, [&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      TrainingState state = InitialState(spec, rank).value();
+      TrainingData data = TrainingData::Open(spec, /*verify=*/false).value();
+      const RankBatch work = BatchOf(data, cuts[rank], cuts[rank + 1]);
+      const auto reducer =
+          GradientReducer::Create(v1::REPLICATED, spec.reduction(), communicator).value();
+      const auto pass = ComputeGradients(work, true, *state.model, *reducer, communicator);
+      const auto all = state.model->gradients();
+      if (rank == 0) gradients.assign(all.begin(), all.end());
+      return pass.status();
+    });
+    for (const absl::Status& status : results) EXPECT_OK(status);
+    return gradients;
+  };
+  const int64_t all = spec.batch().global_batch_size();
+  const auto alone = gradients_on({0, all}), with_idle = gradients_on({0, 0, 3, all});
+  ASSERT_EQ(alone.size(), with_idle.size());
+  double difference = 0, largest = 0;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    difference = std::max<double>(difference, std::abs(alone[i] - with_idle[i]));
+    largest = std::max<double>(largest, std::abs(alone[i]));
+  }
+  EXPECT_LT(difference, 1e-4 * largest);
 }
 
 TEST_F(FinetuningRunsTest, MixedLayersThatCannotBeTrainedAreRefused) {
@@ -313,7 +416,9 @@ TEST_F(FinetuningRunsTest, MixedLayersThatCannotBeTrainedAreRefused) {
   EXPECT_OK(ResolveRunSpec(asked));
   asked.mutable_batch()->set_micro_batch_size(1);
   EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
-               "expected one rank whose micro-batch is the whole batch");
+               "expected one micro-batch on each rank");
+  asked.set_world_size(asked.batch().global_batch_size());
+  EXPECT_OK(ResolveRunSpec(asked));
 }
 
 TEST_F(FinetuningRunsTest, AnotherBaseIsRefused) {

@@ -5,15 +5,18 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "formats/safetensors.h"
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/model_import.h"
 #include "inference/huggingface/modeling_braid.h"
 #include "inference/prompt.h"
 #include "model/config/model_config.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/inference/huggingface/exported_models.h"
+#include "trainer/training_state.h"
 
 namespace braid {
 namespace model_export_test {
@@ -245,13 +248,86 @@ TEST_F(ModelExportTest, LabelHeadsAreExportedForSequenceClassification) {
   EXPECT_EQ(json["id2label"].size(), 1u);
 }
 
-TEST_F(ModelExportTest, LayersThatMixAreNotExported) {
-  v1::ModelConfig config = ExportedConfig(1);
-  config.mutable_layer_mixing()->set_alpha(0.9);
-  const auto model = RandomModel(ResolveModelConfig(config).value());
+// Returns the settings of a few mixed models, each with tensors of its own.
+std::vector<v1::ModelConfig> MixedModels() {
+  std::vector<v1::ModelConfig> configs = {ExportedConfig(1), ExportedConfig(1), ExportedConfig(4),
+                                          ExportedGpt2(), ExportedGpt2()};
+  configs[0].mutable_layer_mixing()->set_alpha(0.9);
+  configs[0].mutable_layer_mixing()->set_learn_alpha(true);
+  configs[1].mutable_layer_mixing()->set_score(v1::LayerMixing::COSINE);
+  configs[1].mutable_layer_mixing()->set_num_chosen(2);
+  configs[2].mutable_layer_mixing()->set_gate(v1::LayerMixing::FIXED);
+  configs[2].mutable_layer_mixing()->add_fixed(1);
+  configs[2].mutable_layer_mixing()->add_fixed(0);
+  configs[3].mutable_layer_mixing()->set_own_gates(true);
+  configs[4].mutable_layer_mixing()->set_weight(v1::LayerMixing::PROBABILITY);
+  for (v1::ModelConfig& config : configs) config = ResolveModelConfig(config).value();
+  return configs;
+}
+
+TEST_F(ModelExportTest, LayersThatMixAreReadBackToTheSameBytes) {
+  int number = 0;
+  for (const v1::ModelConfig& config : MixedModels()) {
+    const auto model = RandomModel(config);
+    v1::ExportRequest request = Request(*model);
+    const std::string name = absl::StrCat("mixed-", ++number);
+    request.set_output_dir((scratch_ / name).string());
+    ASSERT_OK_AND_ASSIGN(const auto response, Export(request));
+    EXPECT_EQ(response.architecture(), "BraidMixedLayersForCausalLM");
+    const nlohmann::json json = Config(name);
+    EXPECT_EQ(json["model_type"], "braid_mixed_layers");
+    EXPECT_FALSE(json.contains("auto_map"));
+    EXPECT_FALSE(FilesOf(scratch_ / name).contains("modeling_braid.py"));
+    v1::ImportRequest import;
+    import.set_source_dir((scratch_ / name).string());
+    import.set_output_dir((scratch_ / (name + "-read")).string());
+    ASSERT_OK_AND_ASSIGN(const auto imported, Import(import));
+    EXPECT_EQ(imported.model().layer_mixing().SerializeAsString(),
+              config.layer_mixing().SerializeAsString());
+    const auto read = LoadModel(import.output_dir()).value();
+    EXPECT_TRUE(std::ranges::equal(read->values(), model->values()));
+    const std::vector<int32_t> tokens = {3, 5, 7, 9, 11};
+    EXPECT_EQ(read->Logits(tokens, 1).value(), model->Logits(tokens, 1).value());
+    v1::ExportRequest again;
+    again.set_model(import.output_dir());
+    again.set_output_dir((scratch_ / (name + "-again")).string());
+    ASSERT_OK(Export(again));
+    EXPECT_EQ(FilesOf(scratch_ / name), FilesOf(scratch_ / (name + "-again")));
+  }
+}
+
+TEST_F(ModelExportTest, DamagedSettingsOfMixedLayersAreNamed) {
+  const auto model = RandomModel(MixedModels()[0]);
+  ASSERT_OK(Export(Request(*model)));
+  const nlohmann::json good = Config("out");
+  const auto import = [&](const nlohmann::json& json) {
+    PutFile(scratch_ / "out/config.json", json.dump());
+    v1::ImportRequest request;
+    request.set_source_dir((scratch_ / "out").string());
+    request.set_output_dir((scratch_ / "read").string());
+    return Import(request).status();
+  };
+  nlohmann::json json = good;
+  json["layers_model_type"] = "other";
+  EXPECT_FAILS(import(json), absl::StatusCode::kInvalidArgument, "model_type", "layers_model_type");
+  json = good;
+  json.erase("layer_mixing");
+  EXPECT_FAILS(import(json), absl::StatusCode::kInvalidArgument, "layer_mixing: ", "an object");
+  json = good;
+  json["layer_mixing"]["of_another"] = 1;
+  EXPECT_FAILS(import(json), absl::StatusCode::kInvalidArgument, "layer_mixing: got", "of_another");
+  json = good;
+  json["layer_mixing"]["alpha"] = 7;
+  EXPECT_FAILS(import(json), absl::StatusCode::kInvalidArgument, "layer_mixing.alpha: got 7");
+}
+
+TEST_F(ModelExportTest, PartsOfAModelWhoseLayersMixAreNotExported) {
+  const auto model = RandomModel(MixedModels()[2]);
   v1::ExportRequest request = Request(*model);
+  request.set_bake_prompt("the cat");
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model: got a model whose",
-               "no stock program runs");
+               "export the whole model");
+  request.clear_bake_prompt();
   request.set_adapter(true);
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "model: got a model whose");
 }

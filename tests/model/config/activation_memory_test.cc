@@ -1,8 +1,6 @@
 // Compares predicted activations with what the tensor library allocates.
 #include "model/config/activation_memory.h"
 
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,30 +11,10 @@
 #include "model/config/model_config.h"
 #include "model/kernels/fused_ffn.h"
 #include "model/language_model.h"
+#include "tests/model/tensor_bytes.h"
 
 namespace braid {
 namespace activation_memory_test {
-
-// The type of the totals, which differs between versions of the library.
-template <class T>
-T TotalOf(void (c10::MemoryReportingInfoBase::*)(void*, int64_t, T, T, c10::Device));
-
-// Counts the bytes of live tensors and their maximum.
-class TensorBytes final : public c10::MemoryReportingInfoBase {
- public:
-  using Total = decltype(TotalOf(&c10::MemoryReportingInfoBase::reportMemoryUsage));
-
-  void reportMemoryUsage(void*, int64_t bytes, Total, Total, c10::Device) override {
-    now_ += bytes;
-    peak_ = std::max(peak_, now_);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t peak() const { return peak_; }
-  int64_t now() const { return now_; }
-
- private:
-  int64_t now_ = 0, peak_ = 0;
-};
 
 v1::ModelConfig ActivationConfig(int experts, int vocabulary,
                                  v1::Router router = v1::ROUTER_UNSPECIFIED) {
@@ -59,10 +37,8 @@ int64_t PeakBytes(const v1::ModelConfig& config, int64_t batch_size,
   std::mt19937 random(1);
   std::vector<int32_t> tokens(batch_size * config.sequence_length());
   for (int32_t& token : tokens) token = static_cast<int32_t>(random() % config.vocab_size());
-  const auto bytes = std::make_shared<TensorBytes>();
-  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
-  EXPECT_TRUE(model->ForwardBackward(tokens, tokens, batch_size, 1, false).ok());
-  return bytes->peak();
+  return PeakTensorBytes(
+      [&] { EXPECT_TRUE(model->ForwardBackward(tokens, tokens, batch_size, 1, false).ok()); });
 }
 
 // How much depends on the lengths of the documents.

@@ -56,6 +56,22 @@ TEST(RunEventsTest, InvalidWeightsAreLeftOut) {
   EXPECT_TRUE(Histograms(WithWeights({0.5, -0.5})).empty());
 }
 
+TEST(RunEventsTest, ChoicesOfLayersAreAHistogramOverTheNumberOfTheLayer) {
+  v1::StepMetrics metrics;
+  v1::LayerChoices* layer = metrics.add_layer_choices();
+  layer->set_layer(2);
+  for (const double share : {0.25, 0.0, 0.75}) layer->add_shares(share);
+  const tensorboard::Event event = StepEvent(metrics);
+  int found = 0;
+  for (const auto& value : event.summary().value()) {
+    if (value.tag() != "mixing/layer_02/choice_by_layer") continue;
+    EXPECT_THAT(value.histogram().bucket(), ElementsAre(0.25, 0, 0.75));
+    EXPECT_THAT(value.histogram().bucket_limit(), ElementsAre(1, 2, 3));
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(RunEventsTest, ValidationsAndMixturesHaveAGroupForEachText) {
   v1::StepMetrics metrics;
   metrics.set_step(5);

@@ -1,0 +1,41 @@
+#include "model/rank_sum_function.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <string>
+
+namespace braid {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor Summed(const at::Tensor& x, const RankSum& sum) {
+  at::Tensor total = x.detach().to(at::kDouble).contiguous().clone();
+  const absl::Status status = sum({total.data_ptr<double>(), static_cast<size_t>(total.numel())});
+  TORCH_CHECK(status.ok(), "sum over ranks: ", std::string(status.message()));
+  return total;
+}
+
+class RankSumFunction : public torch::autograd::Function<RankSumFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const RankSum* sum) {
+    context->saved_data["sum"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(sum));
+    return Summed(x, *sum);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list incoming) {
+    const auto* const sum =
+        reinterpret_cast<const RankSum*>(static_cast<intptr_t>(context->saved_data["sum"].toInt()));
+    return {Summed(incoming[0], *sum), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor SumOverRanks(const at::Tensor& x, const RankSum& sum) {
+  return RankSumFunction::apply(x, &sum);
+}
+
+}  // namespace braid

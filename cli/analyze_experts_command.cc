@@ -30,6 +30,7 @@ struct ExpertsOptions {
   std::string model, dataset, tasks_dir, output;
   std::vector<std::string> tasks;
   int32_t max_windows = 0, threads = 0;
+  std::optional<uint64_t> routing_seed;
   bool strict = false;
   FieldFlags split{"braid.v1.ExpertSplit", std::nullopt};
 };
@@ -38,6 +39,7 @@ absl::StatusOr<v1::AnalyzeExpertsRequest> RequestOf(const ExpertsOptions& option
   v1::AnalyzeExpertsRequest request;
   request.set_model(ModelReference(options.model));
   request.set_dataset_dir(AbsolutePath(options.dataset));
+  if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
   request.set_max_windows_per_domain(options.max_windows);
   request.set_num_threads(options.threads);
   request.set_strict(options.strict);
@@ -112,6 +114,11 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
   command->add_option("--data", options->dataset,
                       "Dataset directory with the held-out text (default: the run's own)");
   AddExpertSplit(command, &options->split);
+  command
+      ->add_option("--routing-seed", options->routing_seed,
+                   "Seed of the experts of models with the gate RANDOM (default: all experts "
+                   "together)")
+      ->check(Seed());
   command
       ->add_option("--max-windows", options->max_windows,
                    "Maximum windows per domain (default: all)")

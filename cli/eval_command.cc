@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/path_roots.h"
 #include "base/status_macros.h"
@@ -46,6 +47,7 @@ struct PerplexityOptions {
   std::vector<int32_t> active_experts;
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
+  std::optional<uint64_t> routing_seed;
   double confidence = 0;
   bool strict = false;
 };
@@ -59,6 +61,7 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   if (options.routing != "segment") request.add_routings(v1::PROMPT_ROUTING);
   request.mutable_active_experts()->Assign(options.active_experts.begin(),
                                            options.active_experts.end());
+  if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
   for (const std::string& name : options.fixed_weights) {
     request.add_fixed_weights(FixedWeightsByName().at(name));
   }
@@ -142,6 +145,11 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(PositiveInt32());
+  command
+      ->add_option("--routing-seed", options->routing_seed,
+                   "Seed of the experts of models with the gate RANDOM (default: all experts "
+                   "together)")
+      ->check(Seed());
   command
       ->add_option("--max-windows", options->max_windows,
                    "Maximum windows per domain (default: all)")

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
@@ -28,6 +29,7 @@ struct TasksOptions {
   std::vector<std::string> tasks, task_files;
   int32_t shots = -1, max_examples = 0, threads = 0;
   uint64_t seed = 0;
+  std::optional<uint64_t> routing_seed;
   bool list = false, strict = false;
 };
 
@@ -85,6 +87,7 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
   if (options.routing == "prompt") request.add_routings(v1::PROMPT_ROUTING);
   request.mutable_active_experts()->Assign(options.active_experts.begin(),
                                            options.active_experts.end());
+  if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
   request.set_max_examples(options.max_examples);
   request.set_seed(options.seed);
   request.set_num_threads(options.threads);
@@ -159,6 +162,11 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(PositiveInt32());
+  command
+      ->add_option("--routing-seed", options->routing_seed,
+                   "Seed of the experts of models with the gate RANDOM (default: all experts "
+                   "together)")
+      ->check(Seed());
   command
       ->add_option("--max-examples", options->max_examples,
                    "Maximum examples per task (default: all)")

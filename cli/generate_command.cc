@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,7 @@ struct GenerateOptions {
   int32_t num_beams = 0, no_repeat_ngram = 0;
   double temperature = 0, top_p = 0, length_penalty = 0;
   uint64_t seed = 0;
+  std::optional<uint64_t> routing_seed;
 };
 
 absl::StatusOr<v1::GenerateRequest> RequestOf(const GenerateOptions& options) {
@@ -47,6 +49,7 @@ absl::StatusOr<v1::GenerateRequest> RequestOf(const GenerateOptions& options) {
   request.set_want_routing(options.show_routing);
   request.set_strict(options.strict);
   if (options.active_experts > 0) request.set_active_experts(options.active_experts);
+  if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
   ASSIGN_OR_RETURN(const v1::InferenceRouting routing, ParseRouting(options.routing));
   request.set_routing(routing);
   request.set_chat(options.chat);
@@ -265,6 +268,11 @@ void AddSampling(CLI::App* command, GenerateOptions& options) {
       ->add_option("--active-experts", options.active_experts,
                    "Experts per token of a TOKEN_CHOICE model (default: as last trained)")
       ->check(PositiveInt32());
+  command
+      ->add_option("--routing-seed", options.routing_seed,
+                   "Seed of the experts of models with the gate RANDOM (default: all experts "
+                   "together)")
+      ->check(Seed());
   command->add_flag(
       "--show-routing", options.show_routing,
       "Print the router weights of each layer to standard error whenever they change");

@@ -27,6 +27,7 @@
 #include "reproduce/molex/molex_experiment.h"
 #include "reproduce/order/order_experiment.h"
 #include "reproduce/reproduction.h"
+#include "reproduce/routers/routers_experiment.h"
 #include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
 
 namespace braid {
@@ -35,7 +36,7 @@ namespace {
 struct ReproduceOptions {
   std::vector<std::string> paths, arms;
   std::string output, text_field, domain_field, hosts, paper = "lory", experiment, tasks;
-  bool quick = false, full = false, dry_run = false;
+  bool routers = false, quick = false, full = false, dry_run = false;
   int num_seeds = 0, slots = 0;
   int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
 };
@@ -55,6 +56,7 @@ std::vector<std::string> NamesOf(const std::vector<const Experiment*>& experimen
 }
 
 const Experiment& ExperimentOf(const ReproduceOptions& options) {
+  if (options.routers) return RoutersExperiment();
   const bool question = !options.experiment.empty();
   const std::string& name = question ? options.experiment : options.paper;
   const std::vector<const Experiment*> all = question ? Questions() : Papers();
@@ -109,6 +111,7 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   if (!options.tasks.empty()) add("--tasks", options.tasks);
   if (!options.experiment.empty()) add("--experiment", options.experiment);
   if (options.paper != Papers().front()->name) add("--paper", options.paper);
+  if (options.routers) words.push_back("--routers");
   words.push_back(options.full ? "--full" : "--quick");
   if (!options.arms.empty()) add("--arms", absl::StrJoin(options.arms, ","));
   if (options.num_seeds > 0) add("--seeds", absl::StrCat(options.num_seeds));
@@ -131,6 +134,16 @@ std::filesystem::path OutputDirectory(const std::filesystem::path& home,
   return home / "reproductions" /
          absl::StrFormat("%s-%08x", options.plan.name,
                          static_cast<uint32_t>(XXH3_64bits(experiment.data(), experiment.size())));
+}
+
+absl::Status CheckRouters(const ReproduceOptions& options) {
+  const std::string& paper = Papers().front()->name;
+  if (!options.routers || (options.paper == paper && options.experiment.empty())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--routers: got it with ", options.experiment.empty() ? options.paper : options.experiment,
+      ", expected --paper ", paper, ", whose router is compared with others"));
 }
 
 absl::Status CheckPaths(const Session& session, const ReproduceOptions& options) {
@@ -196,6 +209,7 @@ PrepareTask Preparation(Session& session, const std::string& tasks_dir) {
 
 absl::Status Reproduce(Session& session, const ReproduceOptions& options,
                        const std::string& version) {
+  RETURN_IF_ERROR(CheckRouters(options));
   RETURN_IF_ERROR(CheckPaths(session, options));
   RETURN_IF_ERROR(CheckTasks(session, options));
   std::vector<v1::HostSlots> hosts;
@@ -231,6 +245,8 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
                    "Test this question of the project instead of a paper")
       ->check(OneOf(NamesOf(Questions())))
       ->excludes(paper);
+  command->add_flag("--routers", options->routers,
+                    "Compare the router of the paper lory with eight other models instead");
   CLI::Option* quick = command->add_flag("--quick", options->quick,
                                          "Train one seed (default): about 11 minutes on 2 cores");
   command
@@ -294,13 +310,16 @@ void AddReproduceCommand(CommandLine& program) {
       "Prepares the corpus, trains the arms of the experiment and judges its claims: lory, ten\n"
       "claims of arXiv 2405.03133; smoe-dropout, nine claims of Sparse MoE as the New Dropout;\n"
       "emoe, eight claims of arXiv 2310.10908 on fine-tuning; molex, four of arXiv 2503.11144;\n"
-      "order, why similarity order lowers no loss. The protocols in\n"
+      "order, why similarity order lowers no loss; with --routers, Lory's soft merging against "
+      "other\n"
+      "routers. The protocols in\n"
       "docs/reproduction list claims and the rule for verdicts. Repeat the command to continue\n"
       "after an interruption.\n\n"
       "Examples:\n"
       "  braid reproduce\n"
       "  braid reproduce corpus/ --dry-run\n"
       "  braid reproduce corpus/ --experiment order --full\n"
+      "  braid reproduce corpus/ --paper lory --routers\n"
       "  braid reproduce corpus/ --paper smoe-dropout --arms smoe-dropout,dense-dropout\n"
       "  braid reproduce corpus/ --paper emoe --tasks downstream/ --quick\n"
       "  braid --server head:7000 reproduce /data/corpus --full --hosts a:16,b:16\n"

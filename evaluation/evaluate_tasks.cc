@@ -191,13 +191,17 @@ absl::StatusOr<std::optional<Contamination>> ContaminationOf(const std::optional
 // for a model whose tokens do not choose experts.
 absl::StatusOr<std::vector<int>> ActiveExperts(const v1::EvaluateTasksRequest& request,
                                                const v1::ModelConfig& model) {
+  if (request.has_routing_seed()) {
+    RETURN_IF_ERROR(CheckRoutingSeed(model, request.routing_seed()));
+  }
   std::vector<int> numbers;
   for (int i = 0; i < request.active_experts_size(); ++i) {
     const int active = request.active_experts(i);
-    RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active));
+    RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active,
+                                       request.has_routing_seed()));
     if (std::ranges::find(numbers, active) == numbers.end()) numbers.push_back(active);
   }
-  if (numbers.empty()) numbers.push_back(InferenceExperts(model));
+  if (numbers.empty()) numbers.push_back(InferenceExperts(model, request.has_routing_seed()));
   return numbers;
 }
 
@@ -303,6 +307,7 @@ absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
   ASSIGN_OR_RETURN(fs::path answers_dir, AnswersDirectory(request, path));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
   if (path.state.use_average) identity += " average";
+  if (request.has_routing_seed()) absl::StrAppend(&identity, " routing ", request.routing_seed());
   return TaskModel{name, std::move(path), std::move(answers_dir), std::move(identity)};
 }
 
@@ -337,6 +342,7 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
                    Tokenizer::Load(found.path.checkpoint / "tokenizer.model"));
   const AskedModel asked = Ask(*model, *tokenizer, found.identity);
   ASSIGN_OR_RETURN(std::vector<int> active, ActiveExperts(request, found.path.state.model));
+  if (request.has_routing_seed()) RETURN_IF_ERROR(model->SetRoutingSeed(request.routing_seed()));
   const int before = result->results_size();
   RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
                           found.answers_dir, contamination, emit)

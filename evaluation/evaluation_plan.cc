@@ -97,12 +97,16 @@ class Planner {
 
   // Tokens choose alike in every routing, so TOKEN_CHOICE is scored with the first one only.
   absl::Status SetActiveExperts(ModelToScore* model) const {
+    if (request_.has_routing_seed()) {
+      RETURN_IF_ERROR(CheckRoutingSeed(model->config, request_.routing_seed()));
+      model->routing_seed = request_.routing_seed();
+    }
     if (model->config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
     model->routings.resize(1);
     for (int i = 0; i < request_.active_experts_size(); ++i) {
       const int active = request_.active_experts(i);
-      RETURN_IF_ERROR(
-          CheckActiveExperts(model->config, absl::StrCat("active_experts[", i, "]"), active));
+      RETURN_IF_ERROR(CheckActiveExperts(model->config, absl::StrCat("active_experts[", i, "]"),
+                                         active, request_.has_routing_seed()));
       if (std::ranges::find(model->active_experts, active) == model->active_experts.end()) {
         model->active_experts.push_back(active);
       }

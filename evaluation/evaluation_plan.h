@@ -44,6 +44,7 @@ struct ModelToScore {
   std::vector<v1::InferenceRouting> routings;
   // Numbers of active experts, each scored with every routing; empty for the model's own number.
   std::vector<int> active_experts;
+  std::optional<uint64_t> routing_seed = {};
   // Scored after the routings; empty for a model that merges no experts.
   std::vector<v1::FixedWeights> fixed_weights;
 };

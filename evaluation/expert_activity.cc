@@ -330,6 +330,7 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
   ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
   RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
+  if (request.has_routing_seed()) RETURN_IF_ERROR(model->SetRoutingSeed(request.routing_seed()));
   ASSIGN_OR_RETURN(ExpertActivityOptions options,
                    ExpertsToMeasure(*model, request.split(),
                                     {request.layers().begin(), request.layers().end()}));

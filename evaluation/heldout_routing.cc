@@ -30,7 +30,7 @@ v1::DomainRouting ToProto(const std::string& domain, const RoutingTotals& totals
 // Returns the numbers of the decisions of sequence b, each once.
 std::vector<int64_t> DecisionsOf(const v1::ModelConfig& config, const Batch& batch, int64_t b) {
   const int64_t length = std::ssize(batch.inputs) / batch.batch_size;
-  if (CutsAtDocuments(config.routing())) {
+  if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
     SegmentStarts segments(config);
     segments.Append(std::span(batch.inputs).subspan(b * length, batch.lengths[b]));
     std::vector<int64_t> decisions;

@@ -45,6 +45,8 @@ class Evaluator {
 
   absl::Status ScoreModel(const ModelToScore& to_score) {
     ASSIGN_OR_RETURN(const auto model, LoadModel(to_score.checkpoint, to_score.average));
+    const bool seeded = to_score.routing_seed.has_value();
+    if (seeded) RETURN_IF_ERROR(model->SetRoutingSeed(*to_score.routing_seed));
     const TextCut& cut = plan_.cuts[to_score.cut];
     const WindowsScored scored = [this](int64_t windows) {
       event_.set_done(event_.done() + windows);
@@ -53,7 +55,7 @@ class Evaluator {
     ScoreOptions options = {.first_segment_length = cut.first_segment_length};
     TextScore routed;
     std::vector<int> numbers = to_score.active_experts;
-    if (numbers.empty()) numbers = {InferenceExperts(model->config())};
+    if (numbers.empty()) numbers = {InferenceExperts(model->config(), seeded)};
     for (const int active : numbers) {
       if (!to_score.active_experts.empty()) RETURN_IF_ERROR(model->SetActiveExperts(active));
       for (const v1::InferenceRouting routing : to_score.routings) {

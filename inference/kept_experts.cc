@@ -77,6 +77,9 @@ absl::StatusOr<v1::ModelConfig> KeptConfig(v1::ModelConfig config, int num_kept)
   if (slices && everywhere) config.set_d_ff(token->expert_d_ff() * num_kept);
   routing->set_num_experts(num_kept);
   token->set_active_experts(std::min(token->active_experts(), num_kept));
+  if (token->has_document_pool()) {
+    token->set_document_pool(std::min(token->document_pool(), num_kept));
+  }
   return ResolveModelConfig(config);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "base/status_macros.h"
 #include "inference/prompt.h"
 #include "inference/sampler.h"
+#include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 
 namespace braid {
@@ -143,7 +145,12 @@ TextGeneration::Logits TextGeneration::ReadPrompt() {
   end_of_turn_ = prompt.end_of_turn;
   text_.emplace(tokenizer_, sequence_);
   num_tokens_ = static_cast<int64_t>(sequence_.size());
-  decoder_ = model_.NewDecoder(ModeOf(request_), request_.active_experts());
+  std::optional<uint64_t> routing_seed;
+  if (request_.has_routing_seed()) {
+    routing_seed = request_.routing_seed();
+    RETURN_IF_ERROR(CheckRoutingSeed(model_.config(), *routing_seed));
+  }
+  decoder_ = model_.NewDecoder(ModeOf(request_), request_.active_experts(), routing_seed);
   return decoder_->Prefill(sequence_);
 }
 

@@ -192,7 +192,8 @@ LayerState NewLayerState(const ModelTensors& model, int layer, MergeMode mode) {
   const at::Tensor cache = at::empty({2, heads.key_value, config.sequence_length(), heads.width},
                                      model.weights.embedding.options().requires_grad(false));
   return {cache[0], cache[1],
-          LayerRouters(config).Of(layer).Incremental(model.weights.layers[layer].ffn, mode)};
+          LayerRouters(config).Of(layer).Incremental(model.weights.layers[layer].ffn, mode,
+                                                     model.routing_seed)};
 }
 
 LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,

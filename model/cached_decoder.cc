@@ -28,14 +28,15 @@ LayerState CopyOf(const LayerState& layer, int64_t position) {
 }  // namespace
 
 CachedDecoder::CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
-                             const AttentionTables& tables, MergeMode mode)
+                             const AttentionTables& tables, MergeMode mode,
+                             std::optional<uint64_t> routing_seed)
     : CachedDecoder(std::make_shared<const v1::ModelConfig>(std::move(config)), weights, tables,
-                    mode) {}
+                    mode, routing_seed) {}
 
 CachedDecoder::CachedDecoder(std::shared_ptr<const v1::ModelConfig> config,
                              const TransformerWeights& weights, const AttentionTables& tables,
-                             MergeMode mode)
-    : config_(std::move(config)), model_{*config_, weights, tables}, mode_(mode) {}
+                             MergeMode mode, std::optional<uint64_t> routing_seed)
+    : config_(std::move(config)), model_{*config_, weights, tables, routing_seed}, mode_(mode) {}
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_t> prompt) {
   if (prompt.empty()) {
@@ -51,7 +52,8 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
   RETURN_IF_ERROR(CheckMixingInference(*config_));
   if (config_->routing().has_token()) {
     RETURN_IF_ERROR(CheckActiveExperts(*config_, "active_experts",
-                                       config_->routing().token().active_experts()));
+                                       config_->routing().token().active_experts(),
+                                       model_.routing_seed.has_value()));
   }
   reused_tokens_ = Reusable(prompt);
   return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
@@ -100,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> CachedDecoder::Fork() const {
     return absl::FailedPreconditionError("Fork was called before Prefill");
   }
   std::unique_ptr<CachedDecoder> fork(
-      new CachedDecoder(config_, model_.weights, model_.tables, mode_));
+      new CachedDecoder(config_, model_.weights, model_.tables, mode_, model_.routing_seed));
   ASSIGN_OR_RETURN(fork->sequence_,
                    WithoutGradients<SequenceState>([this] { return CopyOfSequence(); }));
   return fork;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,9 +23,10 @@ namespace braid {
 
 class CachedDecoder final : public Decoder {
  public:
-  // `weights` and `tables` must outlive the decoder.
+  // `weights` and `tables` must outlive the decoder. `routing_seed` as in RoutingContext.
   CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
-                const AttentionTables& tables, MergeMode mode);
+                const AttentionTables& tables, MergeMode mode,
+                std::optional<uint64_t> routing_seed = {});
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
@@ -54,7 +56,8 @@ class CachedDecoder final : public Decoder {
   std::vector<float> Append(std::span<const int32_t> tokens);
 
   CachedDecoder(std::shared_ptr<const v1::ModelConfig> config, const TransformerWeights& weights,
-                const AttentionTables& tables, MergeMode mode);
+                const AttentionTables& tables, MergeMode mode,
+                std::optional<uint64_t> routing_seed);
   SequenceState CopyOfSequence() const;
 
   // Shared with forks, whose FFNs refer to it.

@@ -178,11 +178,11 @@ class LanguageModel::Impl {
 
   // Returns the configuration with `active` experts a token, or as many as outside training when
   // it is 0.
-  v1::ModelConfig InferenceConfig(int active) const {
+  v1::ModelConfig InferenceConfig(int active, bool has_routing_seed) const {
     v1::ModelConfig config = config_;
     if (config.routing().router() == v1::TOKEN_CHOICE) {
       config.mutable_routing()->mutable_token()->set_active_experts(
-          active > 0 ? active : InferenceExperts(config));
+          active > 0 ? active : InferenceExperts(config, has_routing_seed));
     }
     return config;
   }
@@ -191,6 +191,8 @@ class LanguageModel::Impl {
     config_.mutable_routing()->mutable_token()->set_active_experts(active);
   }
 
+  void SetRoutingSeed(uint64_t routing_seed) { routing_seed_ = routing_seed; }
+
   void SetGatePenalty(double coefficient) { gate_penalty_ = coefficient; }
 
   HiddenStates Run(std::span<const int32_t> inputs, int64_t batch_size, MergeMode mode,
@@ -198,8 +200,10 @@ class LanguageModel::Impl {
                    const at::Tensor& counted = {}) const {
     RoutingContext context;
     context.counted = counted;
-    return RunTransformer(InferenceConfig(0), weights_, tables_, TokenTensor(inputs, batch_size),
-                          mode, context, VisibleTensor(first_visible, batch_size));
+    context.routing_seed = routing_seed_;
+    return RunTransformer(InferenceConfig(0, routing_seed_.has_value()), weights_, tables_,
+                          TokenTensor(inputs, batch_size), mode, context,
+                          VisibleTensor(first_visible, batch_size));
   }
 
   // Parameters are autograd leaves whose gradients are views of gradients_ (see BindWeights), so
@@ -269,10 +273,12 @@ class LanguageModel::Impl {
     return ToVector<float>(HeadLogits(states.hidden, weights_.head, config_.logit_soft_cap()));
   }
 
-  std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts) const {
+  std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts,
+                                      std::optional<uint64_t> routing_seed) const {
+    const std::optional<uint64_t> seed = routing_seed.has_value() ? routing_seed : routing_seed_;
     BRAID_CHECK(!finetuning_.has_lora()) << "decoding needs merged adapters";
-    return std::make_unique<CachedDecoder>(InferenceConfig(active_experts), weights_, tables_,
-                                           mode);
+    return std::make_unique<CachedDecoder>(InferenceConfig(active_experts, seed.has_value()),
+                                           weights_, tables_, mode, seed);
   }
 
  private:
@@ -347,6 +353,7 @@ class LanguageModel::Impl {
   TransformerWeights weights_;
   std::unique_ptr<GradientHooks> hooks_;
   AttentionTables tables_;
+  std::optional<uint64_t> routing_seed_;
   double gate_penalty_ = config_.routing().token().l1_start();
 };
 
@@ -374,6 +381,12 @@ absl::Status LanguageModel::SetActiveExperts(int active) {
   scored.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::LINEAR);
   RETURN_IF_ERROR(CheckActiveExperts(scored, "active_experts", active));
   impl_->SetActiveExperts(active);
+  return absl::OkStatus();
+}
+
+absl::Status LanguageModel::SetRoutingSeed(uint64_t routing_seed) {
+  RETURN_IF_ERROR(CheckRoutingSeed(config(), routing_seed));
+  impl_->SetRoutingSeed(routing_seed);
   return absl::OkStatus();
 }
 
@@ -412,8 +425,9 @@ absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t
   return WithoutGradients<std::vector<float>>([&] { return impl_->Logits(inputs, batch_size); });
 }
 
-std::unique_ptr<Decoder> LanguageModel::NewDecoder(MergeMode mode, int active_experts) {
-  return impl_->NewDecoder(mode, active_experts);
+std::unique_ptr<Decoder> LanguageModel::NewDecoder(MergeMode mode, int active_experts,
+                                                   std::optional<uint64_t> routing_seed) {
+  return impl_->NewDecoder(mode, active_experts, routing_seed);
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> LanguageModel::StepTogether(

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -154,6 +155,11 @@ class LanguageModel {
   // is TOKEN_CHOICE and 1 <= active <= num_experts.
   absl::Status SetActiveExperts(int active);
 
+  // Makes the gate RANDOM choose token.active_experts experts outside training too, as a pure
+  // function of this seed, the layer and the position in the sequence; decoders may have another
+  // seed. InvalidArgument as CheckRoutingSeed.
+  absl::Status SetRoutingSeed(uint64_t routing_seed);
+
   // Sets the coefficient of the penalty of the gate RELU in later training passes; initially
   // token.l1_start. Other models ignore it.
   void SetGatePenalty(double coefficient);
@@ -189,8 +195,10 @@ class LanguageModel {
   // Returns a decoder for one sequence. It reads this model's weights: the model must outlive it,
   // and its weights must not change while the decoder is in use. Tokens use `active_experts`
   // experts, or InferenceExperts of this model when it is 0; Prefill returns the error of
-  // CheckActiveExperts. Requires a model without adapters (see MergeAdapters).
-  std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts = 0);
+  // CheckActiveExperts. Without `routing_seed` that of SetRoutingSeed applies. Requires a model
+  // without adapters (see MergeAdapters).
+  std::unique_ptr<Decoder> NewDecoder(MergeMode mode, int active_experts = 0,
+                                      std::optional<uint64_t> routing_seed = {});
 
   // Equivalent to decoders[i]->Step(tokens[i]) for all i; returns [n][V]. Weights that the
   // sequences share are read from memory once for the whole call; reading them is what bounds the

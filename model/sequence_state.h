@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "braid/v1/model.pb.h"
@@ -24,6 +25,7 @@ struct ModelTensors {
   const v1::ModelConfig& config;
   const TransformerWeights& weights;
   const AttentionTables& tables;
+  std::optional<uint64_t> routing_seed = {};  // as in RoutingContext
 };
 
 struct LayerState {

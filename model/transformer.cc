@@ -307,6 +307,15 @@ MixingWeights BindMixing(const v1::ModelConfig& config, const Binder& binder) {
   return w;
 }
 
+// Returns the first position of each token's document or example, [B, L] int32.
+at::Tensor PoolStarts(const v1::ModelConfig& config, const at::Tensor& tokens,
+                      const at::Tensor& first_visible) {
+  const at::Tensor starts = UsesDocumentEnd(config)
+                                ? DocumentStarts(tokens, config.document_end())
+                                : at::zeros(tokens.sizes(), tokens.options().dtype(at::kInt));
+  return first_visible.defined() ? at::maximum(starts, first_visible) : starts;
+}
+
 }  // namespace
 
 TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
@@ -385,12 +394,15 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   const at::Tensor visible = first_visible.defined() ? first_visible : FirstVisible(config, tokens);
   context.tokens = tokens;
   std::optional<DocumentSegments> segments;
-  if (CutsAtDocuments(config.routing())) {
+  if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
     // As in decoding, documents also end within the examples of a batch.
     at::Tensor starts = DocumentStarts(tokens, config.document_end());
     if (first_visible.defined()) starts = at::maximum(starts, first_visible);
     segments = CutAtDocuments(starts, config.routing());
     context.segments = &*segments;
+  }
+  if (config.routing().token().has_document_pool()) {
+    context.document_starts = PoolStarts(config, tokens, first_visible);
   }
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
   const FullPass pass(config, weights, tables, mode);

@@ -204,13 +204,15 @@ absl::Status FillGrowth(v1::RunSpec* spec) {
       Check(routing->router() == v1::TOKEN_CHOICE, "growth.first", growth->first(),
             absl::StrCat("model.routing.router: TOKEN_CHOICE, not ",
                          v1::Router_Name(routing->router()), ", to let the active experts grow")));
-  const int experts = routing->num_experts();
+  const bool pooled = routing->token().has_document_pool();
+  const int experts = pooled ? routing->token().document_pool() : routing->num_experts();
+  const char* const limit = pooled ? "routing.token.document_pool" : "the number of experts";
   if (!growth->has_last()) growth->set_last(experts);
   RETURN_IF_ERROR(Check(growth->first() >= 1 && growth->first() <= experts, "growth.first",
-                        growth->first(), absl::StrCat("1 to the number of experts, ", experts)));
+                        growth->first(), absl::StrCat("1 to ", limit, ", ", experts)));
   RETURN_IF_ERROR(Check(
       growth->last() >= growth->first() && growth->last() <= experts, "growth.last", growth->last(),
-      absl::StrCat(growth->first(), " (growth.first) to ", experts, ", the number of experts")));
+      absl::StrCat(growth->first(), " (growth.first) to ", experts, ", ", limit)));
   RETURN_IF_ERROR(Check(growth->until() > 0 && growth->until() <= 1, "growth.until",
                         growth->until(), "more than 0 and at most 1"));
   routing->mutable_token()->set_active_experts(growth->last());

@@ -146,13 +146,18 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
 
 // The exported classes know gates that are a matrix or computed from the experts.
 absl::Status CheckGate(const v1::ModelConfig& config) {
-  if (CutsAtDocuments(config.routing())) {
+  if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.routing.segment_boundaries: routing depends on where documents begin, "
                      "which the exported layout does not have; bake "
                      "a prompt to export a model with merged experts"));
   }
   if (config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
+  if (config.routing().token().has_document_pool()) {
+    return absl::InvalidArgumentError(
+        "model.routing.token.document_pool: the exported layout has no pools of experts; export a "
+        "model that was trained without document_pool");
+  }
   const v1::TokenRouting::Gate gate = config.routing().token().gate();
   switch (gate) {
     case v1::TokenRouting::HASH:

@@ -57,7 +57,7 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .active = chosen ? token.active_experts() : 0,
           .units = chosen ? token.expert_d_ff() : 0,
           .gpt2 = IsGpt2(config),
-          .by_document = CutsAtDocuments(config.routing())};
+          .by_document = !chosen && CutsAtDocuments(config.routing())};
 }
 
 // Saved per token for the norms of query and key heads: inputs and one number per head.

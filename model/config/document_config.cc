@@ -31,10 +31,15 @@ absl::Status CheckSegmentBoundaries(const v1::ModelConfig& config) {
                    "got true with segment_boundaries FIXED, expected DOCUMENT");
   }
   if (!document) return absl::OkStatus();
-  if (routing.router() != v1::CAUSAL_SEGMENT) {
+  if (routing.router() != v1::CAUSAL_SEGMENT && !routing.token().has_document_pool()) {
     return Invalid("routing.segment_boundaries", "got DOCUMENT, but the router is ",
                    v1::Router_Name(routing.router()),
-                   ", expected CAUSAL_SEGMENT; leave segment_boundaries unset");
+                   ", expected CAUSAL_SEGMENT, or TOKEN_CHOICE with token.document_pool; leave "
+                   "segment_boundaries unset");
+  }
+  if (routing.reset_at_documents() && routing.router() != v1::CAUSAL_SEGMENT) {
+    return Invalid("routing.reset_at_documents", "got true, but the router is ",
+                   v1::Router_Name(routing.router()), ", expected CAUSAL_SEGMENT; leave it unset");
   }
   if (config.has_layer_mixing()) {
     return Invalid("routing.segment_boundaries",

@@ -6,13 +6,14 @@
 
 namespace braid {
 
-// Returns active_experts of a resolved TOKEN_CHOICE model; with the gate RANDOM, which is defined
-// outside training only for all experts together, their number. 0 for other routers.
-inline int InferenceExperts(const v1::ModelConfig& resolved) {
+// Returns active_experts of a resolved TOKEN_CHOICE model; with the gate RANDOM, which without a
+// routing seed is defined outside training only for all experts together, their number. 0 for other
+// routers.
+inline int InferenceExperts(const v1::ModelConfig& resolved, bool has_routing_seed = false) {
   const v1::RoutingConfig& routing = resolved.routing();
   if (routing.router() != v1::TOKEN_CHOICE) return 0;
   const bool random = routing.token().gate() == v1::TokenRouting::RANDOM;
-  return random ? routing.num_experts() : routing.token().active_experts();
+  return random && !has_routing_seed ? routing.num_experts() : routing.token().active_experts();
 }
 
 }  // namespace braid

@@ -286,7 +286,7 @@ absl::Status CheckMadeFromDense(const v1::ModelConfig& resolved) {
 }
 
 absl::Status CheckActiveExperts(const v1::ModelConfig& resolved, const std::string& field,
-                                int64_t active) {
+                                int64_t active, bool has_routing_seed) {
   const v1::RoutingConfig& routing = resolved.routing();
   if (routing.router() != v1::TOKEN_CHOICE) {
     return absl::InvalidArgumentError(absl::StrCat(field, ": got ", active, ", but the router is ",
@@ -305,12 +305,30 @@ absl::Status CheckActiveExperts(const v1::ModelConfig& resolved, const std::stri
                      ", but with the gate RELU a token uses every expert with a "
                      "positive score; leave it unset"));
   }
-  if (routing.token().gate() == v1::TokenRouting::RANDOM && active < routing.num_experts()) {
+  if (routing.token().has_document_pool() && active > routing.token().document_pool()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": got ", active, ", expected at most document_pool ",
+                     routing.token().document_pool(), " of the model"));
+  }
+  if (routing.token().gate() == v1::TokenRouting::RANDOM && active < routing.num_experts() &&
+      !has_routing_seed) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ": got ", active, ", expected ", routing.num_experts(),
-                     ": outside training the gate RANDOM is defined only for all experts"));
+                     ": outside training the gate RANDOM is defined only for all experts or with "
+                     "a routing_seed (--routing-seed)"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRoutingSeed(const v1::ModelConfig& resolved, uint64_t routing_seed) {
+  const v1::RoutingConfig& routing = resolved.routing();
+  const bool chosen = routing.router() == v1::TOKEN_CHOICE;
+  if (chosen && routing.token().gate() == v1::TokenRouting::RANDOM) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "routing_seed: got ", routing_seed, ", but the ",
+      chosen ? absl::StrCat("gate is ", v1::TokenRouting::Gate_Name(routing.token().gate()))
+             : absl::StrCat("router is ", v1::Router_Name(routing.router())),
+      ", expected a model with the gate RANDOM; leave it unset"));
 }
 
 std::vector<int> MoeLayers(const v1::ModelConfig& resolved) {

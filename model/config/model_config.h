@@ -77,9 +77,14 @@ int64_t ExpertWidth(const v1::ModelConfig& resolved);
 absl::Status CheckMadeFromDense(const v1::ModelConfig& resolved);
 
 // Returns OK when tokens can use `active` experts of the model: 1 to num_experts of a TOKEN_CHOICE
-// router, and all of them with the gate RANDOM. InvalidArgument names `field`.
+// router, and all of them with the gate RANDOM unless a routing seed chooses. InvalidArgument names
+// `field`.
 absl::Status CheckActiveExperts(const v1::ModelConfig& resolved, const std::string& field,
-                                int64_t active);
+                                int64_t active, bool has_routing_seed = false);
+
+// Returns OK when a request's routing_seed has a meaning: for the gate RANDOM. InvalidArgument
+// names the field.
+absl::Status CheckRoutingSeed(const v1::ModelConfig& resolved, uint64_t routing_seed);
 
 // Returns the layers with experts, ascending; empty for a dense model.
 std::vector<int> MoeLayers(const v1::ModelConfig& resolved);

@@ -135,6 +135,34 @@ absl::Status CheckGateSettings(const v1::TokenRouting& t) {
   return CheckOfGate("l1_factor", t.has_l1_factor(), t.l1_factor(), 1, Token::RELU, t.gate());
 }
 
+absl::Status CheckDocumentPool(const v1::ModelConfig& config) {
+  const v1::RoutingConfig& routing = config.routing();
+  const v1::TokenRouting& token = routing.token();
+  if (!token.has_document_pool()) return absl::OkStatus();
+  const int pool = token.document_pool();
+  if (pool < token.active_experts() || pool > routing.num_experts()) {
+    return Invalid("routing.token.document_pool", "got ", pool, ", expected active_experts ",
+                   token.active_experts(), " to num_experts ", routing.num_experts());
+  }
+  if (!HasScores(token)) {
+    return Invalid("routing.token.document_pool", "got ", pool, ", but the gate ",
+                   v1::TokenRouting::Gate_Name(token.gate()), " has no scores; leave it unset");
+  }
+  if (token.selection() != v1::TokenRouting::TOP) {
+    return Invalid("routing.token.document_pool", "got ", pool, " with selection ",
+                   v1::TokenRouting::Selection_Name(token.selection()),
+                   ", expected TOP; leave one of them unset");
+  }
+  if (config.has_layer_mixing()) {
+    return Invalid("routing.token.document_pool", "got ", pool,
+                   " with layer_mixing; leave one of them unset");
+  }
+  if (routing.segment_length() < config.sequence_length()) return absl::OkStatus();
+  return Invalid("routing.segment_length", "got ", routing.segment_length(),
+                 ", expected less than sequence_length ", config.sequence_length(),
+                 ": the first segment_length tokens of a document choose its document_pool");
+}
+
 void FillGateDefaults(int d_model, v1::TokenRouting* token) {
   if (token->gate() == v1::TokenRouting::COSINE) {
     if (!token->has_projection_width()) {
@@ -190,6 +218,7 @@ absl::Status CheckTokenRouting(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckExpertWidth(config));
   RETURN_IF_ERROR(CheckCombineWeights(token));
   RETURN_IF_ERROR(CheckGateSettings(token));
+  RETURN_IF_ERROR(CheckDocumentPool(config));
   return CheckGateLoss(token);
 }
 

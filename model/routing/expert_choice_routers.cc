@@ -48,8 +48,8 @@ class SegmentChoiceRouter final : public Router {
     return AddChosenFfn(h, x, w, ChooseSegments(x, w.router, mode), config_.segment_length());
   }
 
-  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
-                                              MergeMode mode) const override {
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode mode,
+                                              std::optional<uint64_t>) const override {
     return SegmentIncrementalFfn(model_, weights, mode);
   }
 
@@ -75,7 +75,8 @@ class ExpertChoiceTokenRouter final : public Router {
     return AddChosenFfn(h, x, w, ChooseTokens(x, w.router, mode), 1);
   }
 
-  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode,
+                                              std::optional<uint64_t>) const override {
     return TokenIncrementalFfn(config_, weights);
   }
 

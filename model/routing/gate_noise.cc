@@ -59,6 +59,18 @@ at::Tensor HashScores(const at::Tensor& tokens, int layer, int64_t num_experts) 
   return result;
 }
 
+at::Tensor SeededScores(uint64_t seed, int layer, int64_t begin, int64_t length,
+                        int64_t num_experts) {
+  const uint64_t key = Mix64(seed, static_cast<uint64_t>(layer));
+  at::Tensor result = at::empty({length, num_experts}, at::kFloat);
+  float* const next = result.data_ptr<float>();
+  for (int64_t i = 0; i < length * num_experts; ++i) {
+    next[i] =
+        static_cast<float>(UniformNumber(key, static_cast<uint64_t>(begin * num_experts + i)));
+  }
+  return result;
+}
+
 at::Tensor UniformScores(const RoutingContext& context, int64_t batch, int64_t length,
                          int64_t num_experts) {
   return FillScores(context, batch, length, num_experts, UniformNumber);

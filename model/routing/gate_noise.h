@@ -15,6 +15,11 @@ namespace braid {
 at::Tensor UniformScores(const RoutingContext& context, int64_t batch, int64_t length,
                          int64_t num_experts);
 
+// Returns float numbers [length, N], uniform in [0, 1), without gradient, for positions from
+// `begin` on: number (t, e) is a pure function of the seed, the layer, position begin + t, and e.
+at::Tensor SeededScores(uint64_t seed, int layer, int64_t begin, int64_t length,
+                        int64_t num_experts);
+
 // Returns numbers [T, N] as UniformScores does, for tokens [T] int64: number (t, e) is a pure
 // function of the layer, the id of token t, and e.
 at::Tensor HashScores(const at::Tensor& tokens, int layer, int64_t num_experts);

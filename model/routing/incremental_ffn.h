@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "braid/v1/model.pb.h"
 #include "model/config/decoder.h"
@@ -55,9 +56,11 @@ std::unique_ptr<IncrementalFfn> DenseIncrementalFfn(const FfnWeights& weights);
 std::unique_ptr<IncrementalFfn> TokenIncrementalFfn(const v1::RoutingConfig& config,
                                                     const FfnWeights& weights);
 
-// Returns an FFN in which each token chooses its experts (TOKEN_CHOICE). `config` must outlive it.
+// Returns an FFN in which each token chooses its experts (TOKEN_CHOICE), with the gate RANDOM by
+// SeededScores of `routing_seed`. `config` must outlive it.
 std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::ModelConfig& config,
-                                                          const FfnWeights& weights);
+                                                          const FfnWeights& weights,
+                                                          std::optional<uint64_t> routing_seed);
 
 }  // namespace braid
 

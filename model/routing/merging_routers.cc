@@ -51,8 +51,8 @@ class MergingRouter : public Router {
  public:
   explicit MergingRouter(const v1::ModelConfig& model) : model_(model), config_(model.routing()) {}
 
-  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
-                                              MergeMode mode) const override {
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode mode,
+                                              std::optional<uint64_t>) const override {
     return SegmentIncrementalFfn(model_, weights, mode);
   }
 

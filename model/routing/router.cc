@@ -29,7 +29,8 @@ class DenseRouter final : public Router {
     return result;
   }
 
-  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode,
+                                              std::optional<uint64_t>) const override {
     return DenseIncrementalFfn(weights);
   }
 };

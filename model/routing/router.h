@@ -8,7 +8,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "braid/v1/model.pb.h"
 #include "model/config/merge_mode.h"
@@ -43,9 +45,10 @@ class Router {
                            MergeMode mode, const RoutingContext& context) const = 0;
 
   // Returns the same FFN for one sequence that grows from its start, routed as AddFfn routes in
-  // that mode (kTraining means kSegment).
-  virtual std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights,
-                                                      MergeMode mode) const = 0;
+  // that mode (kTraining means kSegment). `routing_seed` as in RoutingContext.
+  virtual std::unique_ptr<IncrementalFfn> Incremental(
+      const FfnWeights& weights, MergeMode mode,
+      std::optional<uint64_t> routing_seed = {}) const = 0;
 };
 
 // Returns the router of a resolved configuration, which must outlive it.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "braid/v1/model.pb.h"
@@ -30,6 +31,9 @@ struct RoutingContext {
   at::Tensor tokens;
   // The segments of the batch with the boundaries DOCUMENT, otherwise null.
   const DocumentSegments* segments = nullptr;
+  // [B, L] int32: the first position of each token's document, with document_pool; otherwise
+  // undefined.
+  at::Tensor document_starts = {};
   // Dropout of the hidden units; null outside training and without dropout.
   const v1::DropoutConfig* dropout = nullptr;
   // [B, L]: 1 for positions with a target, which count in a balance loss, 0 for others; undefined
@@ -39,6 +43,8 @@ struct RoutingContext {
   std::function<void(int layer, const at::Tensor& x)> on_ffn_input = nullptr;
   // Receives the residual stream [B * L, D] after the embedding, as layer -1, and after each layer.
   std::function<void(int layer, const at::Tensor& h)> on_layer_output = nullptr;
+  // Outside training: seed of the choices of the gate RANDOM; without it all experts are used.
+  std::optional<uint64_t> routing_seed = {};
   // Finetuning.embedding_noise; 0 outside training.
   double embedding_noise = 0;
   // As in BatchIdentity; null where this rank computes the batch alone.

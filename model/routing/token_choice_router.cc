@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "model/kernels/phase_times.h"
+#include "model/routing/document_pools.h"
 #include "model/routing/gate_noise.h"
 #include "model/routing/routing_weights.h"
 #include "model/routing/token_choice.h"
@@ -10,6 +11,14 @@
 
 namespace braid {
 namespace {
+
+// Returns the scores of the gate RANDOM, [B * L, N].
+at::Tensor RandomScores(const RoutingContext& context, const FfnWeights& w, int64_t batch,
+                        int64_t length) {
+  const int64_t experts = w.down.size(0);
+  if (!context.routing_seed.has_value()) return UniformScores(context, batch, length, experts);
+  return SeededScores(*context.routing_seed, w.layer, 0, length, experts).repeat({batch, 1});
+}
 
 class TokenChoiceRouter final : public Router {
  public:
@@ -38,8 +47,9 @@ class TokenChoiceRouter final : public Router {
     return result;
   }
 
-  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode) const override {
-    return TokenChoiceIncrementalFfn(model_, weights);
+  std::unique_ptr<IncrementalFfn> Incremental(const FfnWeights& weights, MergeMode,
+                                              std::optional<uint64_t> routing_seed) const override {
+    return TokenChoiceIncrementalFfn(model_, weights, routing_seed);
   }
 
  private:
@@ -65,7 +75,7 @@ class TokenChoiceRouter final : public Router {
     const v1::TokenRouting& token = config_.token();
     if (token.gate() == v1::TokenRouting::RANDOM) {
       const at::Tensor scores =
-          UniformScores(context, batch, length, experts).to(x.device(), x.scalar_type());
+          RandomScores(context, w, batch, length).to(x.device(), x.scalar_type());
       return {ChooseExperts(scores, token, /*allow_nan=*/false),
               UniformWeights({batch, length, experts}, x.options().requires_grad(false))};
     }
@@ -74,9 +84,14 @@ class TokenChoiceRouter final : public Router {
       const at::Tensor noise = NormalNoise(context, batch, length, experts);
       scores = scores + noise.to(x.device(), x.scalar_type()) * token.gate_noise_std();
     }
+    const at::Tensor open = scores;
+    if (token.has_document_pool()) {
+      TORCH_CHECK(context.document_starts.defined(), "document_pool: the pass has no documents");
+      scores = PooledScores(scores, context.document_starts, config_);
+    }
     // In training a NaN reaches the loss, which is reported with its step and instances.
     return {ChooseExperts(scores, token, /*allow_nan=*/training),
-            at::softmax(scores, 1).view({batch, length, experts})};
+            at::softmax(open, 1).view({batch, length, experts})};
   }
 
   const v1::ModelConfig& model_;

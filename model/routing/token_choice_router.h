@@ -10,8 +10,9 @@
 namespace braid {
 
 // Returns a router whose tokens each choose token.active_experts experts, in every mode. Noise is
-// added to the scores in training only; outside training the gate RANDOM needs all experts active.
-// `config` must outlive the router, and its active_experts may change between calls.
+// added to the scores in training only; outside training the gate RANDOM needs a routing seed or
+// all experts active. `config` must outlive the router, and its active_experts may change between
+// calls.
 std::unique_ptr<const Router> NewTokenChoiceRouter(const v1::ModelConfig& config);
 
 }  // namespace braid

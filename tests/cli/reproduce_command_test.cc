@@ -343,6 +343,35 @@ TEST_F(ReproduceCommandTest, TestsTheQuestionOfOrder) {
   EXPECT_EQ(reproduction["claims"][4]["verdict"], "not measured");
 }
 
+// All nine models once, from text to verdicts.
+TEST_F(ReproduceCommandTest, ComparesRouters) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const Arguments command = {"reproduce", corpus.string(), "--paper",
+                             "lory",      "--routers",     "--steps",
+                             "20",        "--output",      (root_ / "result").string(),
+                             "--json"};
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const json reproduction = json::parse(first.output);
+  EXPECT_EQ(reproduction["experiment"], "routers");
+  ASSERT_EQ(reproduction["runs"].size(), 18);
+  for (const json& run : reproduction["runs"]) EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
+  ASSERT_EQ(reproduction["claims"].size(), 8);
+  for (const json& claim : reproduction["claims"]) {
+    for (const json& part : claim["parts"]) {
+      const bool measured =
+          claim["number"] != 2 || part["name"].get<std::string>().find("time") == std::string::npos;
+      EXPECT_EQ(part["effect"].is_number(), measured) << part;
+    }
+  }
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("Soft merging against other routers"), HasSubstr("routers.md")));
+  EXPECT_EQ(Run(command).exit_code, 0);
+  EXPECT_EQ(NumRuns(), 18);
+  EXPECT_THAT(Run({"reproduce", corpus.string(), "--paper", "emoe", "--routers"}).errors,
+              HasSubstr("--routers: got it with emoe, expected --paper lory"));
+}
+
 TEST_F(ReproduceCommandTest, LocksTheExperiment) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/true);
   const fs::path output = root_ / "result";

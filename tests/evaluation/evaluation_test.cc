@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/model_path.h"
+#include "runs/run_spec.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "trainer/training_state.h"
@@ -327,6 +328,35 @@ TEST_F(EvaluationTest, RefusesMeaninglessRequests) {
   v1::EvaluateRequest absent = Request({models_->experts});
   absent.add_paths("/nowhere.txt");
   ExpectError(absent, absl::StatusCode::kNotFound, "/nowhere.txt");
+}
+
+TEST_F(EvaluationTest, ARoutingSeedChoosesTheExpertsOfTheGateRandom) {
+  v1::RunSpec spec = TinySpec(models_->dataset, 2);
+  v1::RoutingConfig* const routing = spec.mutable_model()->mutable_routing();
+  routing->set_num_experts(4);
+  routing->set_router(v1::TOKEN_CHOICE);
+  routing->mutable_token()->set_gate(v1::TokenRouting::RANDOM);
+  const RunDirectory run(NewDirectory("random-gate"));
+  const v1::RunSpec resolved = ResolveRunSpec(spec).value();
+  ASSERT_TRUE(run.WriteSpec(resolved).ok());
+  ASSERT_TRUE(TrainAlone(run, resolved).ok());
+  v1::EvaluateRequest request = Request({run.root()});
+  const v1::Evaluation all = Result(request).evaluations(0);
+  EXPECT_EQ(all.active_experts(), 4);
+  request.set_routing_seed(7);
+  const v1::Evaluation seven = Result(request).evaluations(0);
+  EXPECT_EQ(seven.active_experts(), 2);
+  EXPECT_NE(seven.total().loss(), all.total().loss());
+  EXPECT_EQ(Result(request).evaluations(0).total().loss(), seven.total().loss());
+  request.set_routing_seed(8);
+  EXPECT_NE(Result(request).evaluations(0).total().loss(), seven.total().loss());
+  request.clear_routing_seed();
+  request.add_active_experts(2);
+  ExpectError(request, absl::StatusCode::kInvalidArgument, "--routing-seed");
+  v1::EvaluateRequest dense = Request({models_->dense});
+  dense.set_routing_seed(7);
+  ExpectError(dense, absl::StatusCode::kInvalidArgument,
+              "routing_seed: got 7, but the router is DENSE");
 }
 
 TEST_F(EvaluationTest, CheckpointOutsideARunNeedsData) {

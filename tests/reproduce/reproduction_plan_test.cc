@@ -15,6 +15,7 @@
 #include "reproduce/corpus_check.h"
 #include "reproduce/lory/lory_experiment.h"
 #include "reproduce/order/order_experiment.h"
+#include "reproduce/routers/routers_experiment.h"
 #include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
 #include "runs/run_spec.h"
 
@@ -84,7 +85,7 @@ std::string WriteDataset(const std::string& name, int sequence_length) {
 
 TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
   for (const Experiment* experiment :
-       {&LoryExperiment(), &OrderExperiment(), &SmoeDropoutExperiment()}) {
+       {&LoryExperiment(), &OrderExperiment(), &RoutersExperiment(), &SmoeDropoutExperiment()}) {
     DatasetDirs datasets;
     for (const DatasetDefinition& dataset : experiment->datasets) {
       datasets[dataset.name] =

@@ -8,8 +8,11 @@
 
 namespace braid {
 
-void MergeAdapter(const AdapterSpec& spec, double scale, std::span<const float> a,
-                  std::span<const float> b, std::span<float> weight) {
+namespace {
+
+// Merges the adapter of one matrix.
+void MergeOne(const AdapterSpec& spec, double scale, std::span<const float> a,
+              std::span<const float> b, std::span<float> weight) {
   const auto rank = static_cast<int64_t>(a.size()) / spec.in;
   BRAID_CHECK(static_cast<int64_t>(weight.size()) == spec.in * spec.out &&
               static_cast<int64_t>(b.size()) == spec.out * rank)
@@ -28,6 +31,19 @@ void MergeAdapter(const AdapterSpec& spec, double scale, std::span<const float> 
       float& value = weight[transposed ? column * spec.out + row : row * spec.in + column];
       value = static_cast<float>(value + scale * sums[column]);
     }
+  }
+}
+
+}  // namespace
+
+void MergeAdapter(const AdapterSpec& spec, double scale, std::span<const float> a,
+                  std::span<const float> b, std::span<float> weight) {
+  const auto count = static_cast<size_t>(std::max<int64_t>(spec.experts, 1));
+  for (size_t e = 0; e < count; ++e) {
+    const auto own = [&](auto all) {
+      return all.subspan(e * (all.size() / count), all.size() / count);
+    };
+    MergeOne(spec, scale, own(a), own(b), own(weight));
   }
 }
 

@@ -263,9 +263,32 @@ class LanguageModel::Impl {
         numbers.empty()
             ? TokenLosses(states.hidden, weights_.head, wanted, config_.logit_soft_cap())
             : SquaredErrors(states.hidden, weights_.head, wanted, NumberTensor(numbers));
-    ForwardResult result{ToVector<float>(losses), {}};
+    ForwardResult result{.token_loss = ToVector<float>(losses)};
+    if (config_.has_label_head() && numbers.empty()) {
+      result.predicted = BestClasses(states.hidden, targets);
+    }
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
+  }
+
+  // Returns ForwardResult::predicted.
+  std::vector<int32_t> BestClasses(const at::Tensor& hidden,
+                                   std::span<const int32_t> targets) const {
+    std::vector<int64_t> rows;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (targets[i] >= 0) rows.push_back(static_cast<int64_t>(i));
+    }
+    std::vector<int32_t> best(targets.size(), -1);
+    if (rows.empty()) return best;
+    const at::Tensor counted = hidden.index_select(0, at::tensor(rows, at::kLong));
+    const std::vector<float> logits =
+        ToVector<float>(HeadLogits(counted, weights_.head, config_.logit_soft_cap()));
+    const auto classes = static_cast<int64_t>(logits.size() / rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto first = logits.begin() + static_cast<int64_t>(i) * classes;
+      best[rows[i]] = static_cast<int32_t>(std::max_element(first, first + classes) - first);
+    }
+    return best;
   }
 
   std::vector<float> Logits(std::span<const int32_t> inputs, int64_t batch_size) const {

@@ -73,7 +73,10 @@ struct ForwardResult {
   // [B, L], nats, or the squared errors of a regression; 0 where the target is negative.
   std::vector<float> token_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
-  std::vector<LayerRoutingWeights> routing;
+  std::vector<LayerRoutingWeights> routing = {};
+  // [B, L]: the class with the highest score, the first of equal ones, where the target is not
+  // negative, and -1 elsewhere. Empty without a label head that classifies.
+  std::vector<int32_t> predicted = {};
 };
 
 struct TrainResult {

@@ -149,7 +149,8 @@ void BindAdapters(const v1::ModelConfig& config, const v1::Finetuning& finetunin
   for (const AdapterSpec& spec : AdaptersOf(config, finetuning)) {
     LayerAdapters& layer = (*layers)[spec.layer].adapters;
     layer.dropout = finetuning.lora().dropout();
-    const int64_t gate_rows = IsGpt2(config) ? 0 : config.d_ff();
+    const int64_t units = spec.experts > 0 ? ExpertWidth(config) : config.d_ff();
+    const int64_t gate_rows = IsGpt2(config) ? 0 : units;
     const auto [adapters, first_row] = PlaceOf(spec.target, HeadsOf(config), gate_rows, &layer);
     adapters->scale = AdapterScale(finetuning.lora());
     adapters->parts.push_back({first_row, binder.Bind(spec.a), binder.Bind(spec.b)});
@@ -193,6 +194,20 @@ at::Tensor FfnWithAdapters(const at::Tensor& x, const LayerWeights& w,
                     hidden_dropout);
 }
 
+// Returns the FFN of a layer with experts, with their adapters added.
+FfnWeights ExpertsWithAdapters(const LayerWeights& w) {
+  FfnWeights ffn = w.ffn;
+  if (!w.adapters.in_ffn()) return ffn;
+  ffn.gate_up = AdaptedExperts(ffn.gate_up, w.adapters.gate_up);
+  // down is [E, F, D], the transpose of what B A is added to.
+  Adapters down{{}, w.adapters.down.scale};
+  for (const Adapter& part : w.adapters.down.parts) {
+    down.parts.push_back({0, part.b.transpose(1, 2), part.a.transpose(1, 2)});
+  }
+  ffn.down = AdaptedExperts(ffn.down.unsqueeze(0), down).squeeze(0);
+  return ffn;
+}
+
 // Returns the positions [B * L] of tokens [B, L]: distances from the first token that attention
 // sees.
 at::Tensor PositionsOf(const at::Tensor& tokens, const at::Tensor& visible) {
@@ -234,13 +249,14 @@ class FullPass {
     h = AddAttention(w, h, mixed, dropout(AdapterInput::kAttentionOutput));
     const at::Tensor x = Normalize(h, w.ffn_norm, config_.norm_epsilon());
     if (context.on_ffn_input) context.on_ffn_input(layer, x);
-    if (w.adapters.in_ffn()) {
+    if (w.adapters.in_ffn() && !IsMoeLayer(config_, layer)) {
       return {
           h + FfnWithAdapters(x, w, dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden)),
           {}};
     }
     const std::vector<int64_t> shape = {batch, length, h.size(1)};
-    RoutedFfn ffn = routers_.Of(layer).AddFfn(h.view(shape), x.view(shape), w.ffn, mode_, context);
+    RoutedFfn ffn = routers_.Of(layer).AddFfn(h.view(shape), x.view(shape), ExpertsWithAdapters(w),
+                                              mode_, context);
     ffn.output = ffn.output.view({-1, h.size(1)});
     return ffn;
   }

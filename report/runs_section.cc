@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
@@ -47,6 +48,14 @@ std::string PerplexityCell(const ReportRun& run) {
                       "</span>");
 }
 
+// Returns the newest accuracy of a label head on the validation examples; nothing without any.
+std::optional<double> AccuracyOf(const ReportRun& run) {
+  for (auto step = run.metrics.rbegin(); step != run.metrics.rend(); ++step) {
+    if (step->validation().has_accuracy()) return step->validation().accuracy();
+  }
+  return std::nullopt;
+}
+
 HtmlTable::Row RunRow(std::span<const ReportRun> runs, size_t i) {
   const ReportRun& run = runs[i];
   const ModelSize size = SizeOf(run.spec);
@@ -66,6 +75,13 @@ std::string RunTableSection(std::span<const ReportRun> runs) {
                              "train loss", "held-out perplexity", "tokens/s"},
                   .rows = {}};
   for (size_t i = 0; i < runs.size(); ++i) table.rows.push_back(RunRow(runs, i));
+  if (std::ranges::any_of(runs, [](const ReportRun& run) { return AccuracyOf(run).has_value(); })) {
+    table.header.push_back("validation accuracy, %");
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const std::optional<double> accuracy = AccuracyOf(runs[i]);
+      table.rows[i].cells.push_back(accuracy ? FormatFixed(100 * *accuracy, 1) : "");
+    }
+  }
   return Section("Runs",
                  "The train loss is the mean over the last tenth of the run in nats per token, the "
                  "perplexity is over all held-out domains. Both exclude the first segment.",

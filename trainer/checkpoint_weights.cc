@@ -52,8 +52,10 @@ absl::Status MergeStoredAdapters(const fs::path& checkpoint, const CheckpointSta
   for (const CheckpointTensor& tensor : tensors) matrices[tensor.name] = tensor.value;
   const int64_t rank = finetuning.lora().rank();
   for (const AdapterSpec& spec : AdaptersOf(state.model, finetuning)) {
-    std::vector<float> a(rank * spec.in), b(spec.out * rank);
-    const CheckpointTensor stored[] = {{spec.a, {rank, spec.in}, a}, {spec.b, {spec.out, rank}, b}};
+    const int64_t count = std::max<int64_t>(spec.experts, 1);
+    std::vector<float> a(count * rank * spec.in), b(count * spec.out * rank);
+    const CheckpointTensor stored[] = {{spec.a, spec.a_shape(rank), a},
+                                       {spec.b, spec.b_shape(rank), b}};
     RETURN_IF_ERROR(ReadWeights(checkpoint, state, stored));
     const auto matrix = matrices.find(spec.matrix);
     BRAID_CHECK(matrix != matrices.end()) << spec.matrix;

@@ -383,7 +383,9 @@ absl::Status TrainingLoop::ValidateIfDue(v1::StepMetrics* metrics) {
     *environment_.out << "validation after step " << state_.step << ": loss "
                       << SelectionLoss(validation) << " over " << validation.num_windows()
                       << " windows (best " << validation.best_loss() << " after step "
-                      << validation.best_step() << ")" << std::endl;
+                      << validation.best_step() << ")";
+    if (validation.has_accuracy()) *environment_.out << ", accuracy " << validation.accuracy();
+    *environment_.out << std::endl;
   }
   *metrics->mutable_validation() = std::move(validation);
   return absl::OkStatus();

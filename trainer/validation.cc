@@ -21,17 +21,19 @@ struct WindowSums {
   double tokens = 0;
   double nats_after = 0;  // without the first segment
   double tokens_after = 0;
+  double correct = 0;  // labels among `tokens` with the highest score
 
   void Add(const WindowSums& other) {
     nats += other.nats;
     tokens += other.tokens;
     nats_after += other.nats_after;
     tokens_after += other.tokens_after;
+    correct += other.correct;
   }
   double loss() const { return tokens > 0 ? nats / tokens : 0; }
   double loss_after() const { return tokens_after > 0 ? nats_after / tokens_after : 0; }
 };
-constexpr size_t kNumbersPerWindow = 4;
+constexpr size_t kNumbersPerWindow = 5;
 
 int64_t NumWindows(const Validation::Domain& domain) {
   if (domain.targets.has_value()) return domain.loader.num_instances();
@@ -71,6 +73,7 @@ absl::StatusOr<WindowSums> ScoreAnswers(const Validation::Domain& domain, int64_
     if (batch.targets[t] < 0) continue;
     sums.nats += result.token_loss[t];
     ++sums.tokens;
+    if (!result.predicted.empty()) sums.correct += result.predicted[t] == batch.targets[t];
   }
   return sums;
 }
@@ -188,6 +191,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
     double* const to = &numbers[w * kNumbersPerWindow];
     to[0] = sums->nats, to[1] = sums->tokens;
     to[2] = sums->nats_after, to[3] = sums->tokens_after;
+    to[4] = sums->correct;
   }
   RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(numbers)));
@@ -195,7 +199,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
   std::vector<WindowSums> by_domain(domains_.size());
   for (size_t w = 0; w < windows_.size(); ++w) {
     const double* const from = &numbers[w * kNumbersPerWindow];
-    const WindowSums sums = {from[0], from[1], from[2], from[3]};
+    const WindowSums sums = {from[0], from[1], from[2], from[3], from[4]};
     total.Add(sums);
     by_domain[windows_[w].domain].Add(sums);
   }
@@ -203,6 +207,10 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
   metrics.set_loss(total.loss());
   metrics.set_loss_after_first_segment(total.loss_after());
   metrics.set_num_windows(num_windows());
+  const v1::ModelConfig& config = model.config();
+  if (config.has_label_head() && !config.label_head().regression() && total.tokens > 0) {
+    metrics.set_accuracy(total.correct / total.tokens);
+  }
   for (size_t d = 0; d < domains_.size(); ++d) {
     v1::ValidationDomain* const domain = metrics.add_domains();
     domain->set_dataset(domains_[d].dataset);

@@ -39,10 +39,10 @@ class Validation {
 
   int64_t num_windows() const { return static_cast<int64_t>(windows_.size()); }
 
-  // Returns the losses of the weights; `seconds` and the comparison with earlier validations are
-  // left unset. Collective: rank r scores the windows r, r + world_size, ... Every window is scored
-  // by itself and all sums are taken in one order, so the result has the same bits for every number
-  // of ranks and every batch size.
+  // Returns the losses of the weights, and the accuracy of a label head that classifies; `seconds`
+  // and the comparison with earlier validations are left unset. Collective: rank r scores the
+  // windows r, r + world_size, ... Every window is scored by itself and all sums are taken in one
+  // order, so the result has the same bits for every number of ranks and every batch size.
   absl::StatusOr<v1::ValidationMetrics> Score(LanguageModel& model,
                                               Communicator& communicator) const;
 

@@ -123,14 +123,17 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
                          least->layer(), active / layers, cosine / layers);
 }
 
-// Returns "2.4313 at the last validation, best 2.4011 after step 1,200".
+// Returns "2.4313 at the last validation, best 2.4011 after step 1,200; accuracy 91.2 %".
 std::string ValidationText(const v1::ValidationMetrics& validation) {
   const double loss = validation.loss_after_first_segment() != 0
                           ? validation.loss_after_first_segment()
                           : validation.loss();
-  return absl::StrFormat("%.4f at the last validation, best %.4f after step %s%s", loss,
-                         validation.best_loss(), WithThousands(validation.best_step()),
-                         validation.stopped_early() ? "; stopped early" : "");
+  std::string text = absl::StrFormat("%.4f at the last validation, best %.4f after step %s", loss,
+                                     validation.best_loss(), WithThousands(validation.best_step()));
+  if (validation.has_accuracy()) {
+    absl::StrAppendFormat(&text, "; accuracy %.1f %%", 100 * validation.accuracy());
+  }
+  return text + (validation.stopped_early() ? "; stopped early" : "");
 }
 
 void AddProgress(const v1::Run& run, const LossHistory& history, Lines& lines) {

@@ -27,14 +27,19 @@ absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool fo
 
 // Handles an import request with a base: writes a checkpoint at step 0 that holds the adapters of
 // request.source_dir and refers to the base. InvalidArgument names the file and the field or tensor
-// that is not supported (DoRA, ranks by pattern, biases, saved modules, tensors of other names or
-// shapes), and a base that has adapters itself.
+// that is not supported (DoRA, ranks by pattern, biases, saved modules but a label head, tensors of
+// other names or shapes), and a base that has adapters itself.
 absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& request);
 
-// Parses the text of adapter_config.json, at `path` in messages, into rank, scale and dropout.
-// Targets and layers follow from the tensors.
-absl::StatusOr<v1::LoraConfig> ParseAdapterConfig(std::string_view text,
-                                                  const std::filesystem::path& path);
+struct AdapterConfig {
+  v1::LoraConfig lora;  // rank, scale and dropout; targets and layers follow from the tensors
+  bool labels = false;  // task_type SEQ_CLS: with a label head
+  bool fan_in_fan_out = false;
+};
+
+// Parses the text of adapter_config.json, at `path` in messages.
+absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text,
+                                                 const std::filesystem::path& path);
 
 }  // namespace braid
 

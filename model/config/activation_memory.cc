@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/config/document_config.h"
@@ -36,6 +39,9 @@ struct LayerShape {
   bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
+  // Gradients of a layer's experts that are no leaves' own: those of experts with adapters, and of
+  // merged ones that are not trained, which the gradient of their routing needs.
+  int64_t expert_gradients = 0;
 };
 
 LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
@@ -113,12 +119,14 @@ int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4
 
 // The peak of temporaries. The head's pass first holds the gradients of its two inputs and the
 // logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
-// consecutive layers exist at once, and those of the hidden values of a GPT2.
+// consecutive layers exist at once, and those of the hidden values of a GPT2, or those of experts
+// that are not trained.
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
   const int64_t layer = s.gpt2 ? s.tokens * 2 * (s.width + s.hidden) : 0;
-  return std::max({gradients + rows * s.vocabulary, 2 * gradients, layer});
+  const int64_t experts = s.expert_gradients > 0 ? s.expert_gradients + 2 * s.tokens * s.width : 0;
+  return std::max({gradients + rows * s.vocabulary, 2 * gradients, layer, experts});
 }
 
 int64_t ScratchFloats(const LayerShape& s) {
@@ -140,14 +148,23 @@ int64_t ScratchFloats(const LayerShape& s) {
   return std::max(ffn, attention);
 }
 
-// Saved by adapters: their inner activations, and in an FFN with adapters, which is not fused, the
-// hidden activations.
+// Saved by adapters: the experts' weights with theirs added; otherwise their inner activations, and
+// in an FFN with adapters, which is not fused, the hidden activations.
 int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
                       const v1::Finetuning& finetuning, std::span<const double> mixed) {
   double floats = 0;
-  int ffn_layer = -1;
+  int ffn_layer = -1, gate_layer = -1;
   for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
     const double passes = 1 + mixed[adapter.layer];
+    if (adapter.experts > 0) {
+      // gate and up are one array, of which the first target makes a copy.
+      const bool both = adapter.target != "down" && !s.gpt2;
+      if (adapter.target == "up" && gate_layer == adapter.layer) continue;
+      if (adapter.target == "gate") gate_layer = adapter.layer;
+      floats +=
+          passes * static_cast<double>((both ? 2 : 1) * adapter.experts * adapter.out * adapter.in);
+      continue;
+    }
     floats += passes * static_cast<double>(s.tokens * finetuning.lora().rank());
     if (IsFfnTarget(adapter.target) && adapter.layer != ffn_layer && !s.gpt2) {
       floats += passes * static_cast<double>(s.tokens * s.hidden);
@@ -155,6 +172,29 @@ int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
     }
   }
   return static_cast<int64_t>(std::ceil(floats));
+}
+
+// Returns LayerShape::expert_gradients for the layers from `first`.
+int64_t ExpertGradients(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
+                        int first) {
+  if (!IsPartial(finetuning)) return 0;
+  std::set<int> layers;
+  for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
+    if (adapter.experts > 0) layers.insert(adapter.layer);
+  }
+  int64_t largest = 0;
+  std::map<std::string, int64_t> floats;
+  for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
+    const size_t experts = spec.name.find(".mlp.experts.");
+    if (experts == std::string::npos || spec.group == "adapter" || spec.trained) continue;
+    if (spec.shape.size() == 3) floats[spec.name.substr(0, experts)] += spec.size;
+  }
+  for (const int layer : MoeLayers(config)) {
+    if (layer < first || (!layers.contains(layer) && !MergesExperts(config.routing()))) continue;
+    const std::string prefix = LayerPrefix(layer);
+    largest = std::max(largest, floats[prefix.substr(0, prefix.size() - 1)]);
+  }
+  return largest;
 }
 
 // Returns the first layer whose output depends, with a gradient, on a gate or on a trained alpha. A
@@ -198,6 +238,7 @@ ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_si
   shape.layers -= first;
   shape.moe_layers =
       std::ranges::count_if(moe_layers, [first](int layer) { return layer >= first; });
+  shape.expert_gradients = ExpertGradients(resolved, finetuning, first);
   const std::vector<double> mixed = MixedPasses(resolved, first);
   double passes = 0, moe_passes = 0;
   for (int layer = 0; layer < resolved.num_layers(); ++layer) {

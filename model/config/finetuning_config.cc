@@ -123,12 +123,12 @@ absl::Status CheckAdapters(const v1::ModelConfig& model, const v1::Finetuning& f
                            "got gate, but the FFN of GPT2 has none; expected q, k, v, o, up or "
                            "down");
     }
-    if (IsFfnTarget(adapter.target) && IsMoeLayer(model, adapter.layer)) {
-      return BadFinetuning("lora.targets", "got ", adapter.target, ", but layer ", adapter.layer,
-                           " has experts, whose FFNs take no adapters; expected q, k, v or o, or "
-                           "finetuning.lora.layers without this layer");
+    if (adapter.experts > 0 && finetuning.lora().dropout() > 0) {
+      return BadFinetuning("lora.dropout", "got ", finetuning.lora().dropout(), " with target ",
+                           adapter.target, " of layer ", adapter.layer,
+                           ", which has experts; expected 0, or other targets or layers");
     }
-    if (IsFfnTarget(adapter.target) && model.has_dropout()) {
+    if (IsFfnTarget(adapter.target) && adapter.experts == 0 && model.has_dropout()) {
       return BadFinetuning("lora.targets", "got ", adapter.target,
                            ", but FFNs with adapters have no model.dropout; expected q, k, v or o, "
                            "or finetuning.lora.dropout instead");
@@ -218,9 +218,10 @@ absl::Status CheckPatterns(const v1::ModelConfig& model, const v1::Finetuning& f
 
 AdapterSpec AdapterOf(const v1::ModelConfig& model, int layer, const std::string& target) {
   const AttentionHeads heads = HeadsOf(model);
-  const int64_t d = model.d_model(), f = model.d_ff();
-  const std::string module = absl::StrCat(
-      LayerPrefix(layer), IsFfnTarget(target) ? "mlp." : "self_attn.", target, "_proj");
+  const bool experts = IsFfnTarget(target) && IsMoeLayer(model, layer);
+  const int64_t d = model.d_model(), f = experts ? ExpertWidth(model) : model.d_ff();
+  const std::string block = !IsFfnTarget(target) ? "self_attn." : experts ? "mlp.experts." : "mlp.";
+  const std::string module = absl::StrCat(LayerPrefix(layer), block, target, "_proj");
   AdapterSpec spec{.layer = layer,
                    .target = target,
                    .matrix = absl::StrCat(module, target == "down" ? ".weight_t" : ".weight"),
@@ -232,15 +233,17 @@ AdapterSpec AdapterOf(const v1::ModelConfig& model, int layer, const std::string
   if (target == "k" || target == "v") spec.out = heads.key_value_width();
   if (target == "o") spec.in = heads.query_width(), spec.out = d;
   if (target == "down") spec.in = f, spec.out = d;
+  if (experts) spec.experts = model.routing().num_experts();
   return spec;
 }
 
-ParameterSpec AdapterParameter(const std::string& name, int64_t rows, int64_t columns,
-                               double bound) {
+ParameterSpec AdapterParameter(const std::string& name, std::vector<int64_t> shape, double bound) {
+  int64_t size = 1;
+  for (const int64_t extent : shape) size *= extent;
   return {.name = name,
           .group = "adapter",
-          .shape = {rows, columns},
-          .size = rows * columns,
+          .shape = std::move(shape),
+          .size = size,
           .initial_value = 0,
           .initial_bound = bound};
 }
@@ -253,8 +256,8 @@ void AddAdapters(const v1::ModelConfig& resolved, const v1::Finetuning& finetuni
   const int64_t rank = finetuning.lora().rank();
   for (const AdapterSpec& adapter : AdaptersOf(resolved, finetuning)) {
     const double bound = 1 / std::sqrt(static_cast<double>(adapter.in));
-    layout.push_back(AdapterParameter(adapter.a, rank, adapter.in, bound));
-    layout.push_back(AdapterParameter(adapter.b, adapter.out, rank, 0));
+    layout.push_back(AdapterParameter(adapter.a, adapter.a_shape(rank), bound));
+    layout.push_back(AdapterParameter(adapter.b, adapter.b_shape(rank), 0));
   }
   int64_t offset = 0, gradient_offset = 0;
   for (const bool trained : {false, true}) {
@@ -269,6 +272,16 @@ void AddAdapters(const v1::ModelConfig& resolved, const v1::Finetuning& finetuni
 }
 
 }  // namespace
+
+std::vector<int64_t> AdapterSpec::a_shape(int64_t rank) const {
+  if (experts > 0) return {experts, rank, in};
+  return {rank, in};
+}
+
+std::vector<int64_t> AdapterSpec::b_shape(int64_t rank) const {
+  if (experts > 0) return {experts, out, rank};
+  return {out, rank};
+}
 
 bool IsFfnTarget(std::string_view target) {
   return target == "gate" || target == "up" || target == "down";

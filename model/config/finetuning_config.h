@@ -17,7 +17,7 @@ namespace braid {
 
 // Returns `asked` with every default filled in, short names of targets and layers counted from 0.
 // INVALID_ARGUMENT names the field, what it got and what it expected: a rank above the smaller side
-// of a matrix, an unknown target, adapters in the FFN of a layer with experts, a pattern that
+// of a matrix, an unknown target, dropout of adapters of experts, a pattern that
 // matches no parameter, a part of an array that is bound as a whole (q, k and v; gate and up), a
 // rate, a share or a noise out of range, or experts that recompose cannot put together
 // (CheckRecomposable).
@@ -39,6 +39,12 @@ struct AdapterSpec {
   // Names of A [rank, in] and B [out, rank].
   std::string a, b;
   int64_t in = 0, out = 0;
+  // E where W is [E, out, in]: every expert has its own A and B, which are [E, rank, in] and
+  // [E, out, rank]. 0 for a single matrix.
+  int64_t experts = 0;
+
+  std::vector<int64_t> a_shape(int64_t rank) const;
+  std::vector<int64_t> b_shape(int64_t rank) const;
 };
 
 // Returns the adapters of a resolved configuration, by layer and in the order of the targets above;

@@ -121,7 +121,54 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
   }
 };
 
+// a [parts, E, rank, columns] and b [parts, E, rows, rank]; part i is added to weights[kinds[i]].
+class AdaptedExpertsFunction : public torch::autograd::Function<AdaptedExpertsFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& weights,
+                            const at::Tensor& a, const at::Tensor& b,
+                            const std::vector<int64_t>& kinds, double scale) {
+    at::Tensor sum = weights.clone();
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      const auto part = static_cast<int64_t>(i);
+      sum.select(0, kinds[i]).baddbmm_(b.select(0, part), a.select(0, part), 1, scale);
+    }
+    context->save_for_backward({a, b});
+    context->saved_data["kinds"] = kinds;
+    context->saved_data["scale"] = scale;
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list incoming) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &a = saved[0], &b = saved[1], &dsum = incoming[0];
+    const std::vector<int64_t> kinds = context->saved_data["kinds"].toIntVector();
+    const at::Tensor da = at::empty_like(a), db = at::empty_like(b);
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      const auto part = static_cast<int64_t>(i);
+      const at::Tensor d = dsum.select(0, kinds[i]);
+      da.select(0, part).copy_(at::bmm(b.select(0, part).transpose(1, 2), d));
+      db.select(0, part).copy_(at::bmm(d, a.select(0, part).transpose(1, 2)));
+    }
+    const double scale = context->saved_data["scale"].toDouble();
+    return {at::Tensor(), da.mul_(scale), db.mul_(scale), at::Tensor(), at::Tensor()};
+  }
+};
+
 }  // namespace
+
+at::Tensor AdaptedExperts(const at::Tensor& weights, const Adapters& adapters) {
+  if (adapters.empty()) return weights;
+  BRAID_CHECK(!at::GradMode::is_enabled() || !weights.requires_grad())
+      << "trained experts with adapters";
+  std::vector<at::Tensor> a, b;
+  std::vector<int64_t> kinds;
+  for (const Adapter& part : adapters.parts) {
+    kinds.push_back(part.first_row / weights.size(2));
+    a.push_back(part.a);
+    b.push_back(part.b);
+  }
+  return AdaptedExpertsFunction::apply(weights, at::stack(a), at::stack(b), kinds, adapters.scale);
+}
 
 at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          const Adapters& adapters, const InputDropout& dropout) {

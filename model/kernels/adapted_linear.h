@@ -1,7 +1,8 @@
 // A linear layer with low-rank adapters (LoRA, arXiv 2106.09685) on ranges of its outputs:
 //   y = x W^T + bias,   y[:, rows p] += scale (m * x) A_p^T B_p^T
 // where m is a dropout mask. The products with the adapters go through their rank, so B A never
-// exists. Tensor code: private to model/.
+// exists; but that of experts does, which are merged or chosen by rows. Tensor code: private to
+// model/.
 #ifndef BRAID_MODEL_KERNELS_ADAPTED_LINEAR_H_
 #define BRAID_MODEL_KERNELS_ADAPTED_LINEAR_H_
 
@@ -15,8 +16,8 @@ namespace braid {
 // The adapter of the outputs [first_row, first_row + b.size(0)).
 struct Adapter {
   int64_t first_row = 0;
-  at::Tensor a;  // [rank, in]
-  at::Tensor b;  // [rows, rank]
+  at::Tensor a;  // [rank, in], of experts [E, rank, in]
+  at::Tensor b;  // [rows, rank], of experts [E, rows, rank]
 };
 
 struct Adapters {
@@ -43,6 +44,11 @@ at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at
 at::Tensor AdaptedFfn(const at::Tensor& x, const at::Tensor& gate_up, const at::Tensor& down,
                       const Adapters& gate_up_adapters, const Adapters& down_adapters,
                       const InputDropout& input_dropout, const InputDropout& hidden_dropout);
+
+// Returns weights [K, E, rows, columns] of experts with scale B A added to those of each part,
+// whose index in the first dimension is first_row / rows. Differentiable in the adapters. The sum,
+// and in backward its gradient, have the size of the weights. With B of zeros, it has their bits.
+at::Tensor AdaptedExperts(const at::Tensor& weights, const Adapters& adapters);
 
 }  // namespace braid
 

@@ -18,6 +18,7 @@ constexpr char kMebibytes[] = "MiB";
 
 constexpr auto kHasTimes = [](Step m) { return m.has_times(); };
 constexpr auto kHasValidation = [](Step m) { return m.has_validation(); };
+constexpr auto kHasAccuracy = [](Step m) { return m.validation().has_accuracy(); };
 constexpr auto kHasSpike = [](Step m) { return m.has_spike(); };
 
 constexpr StepSeries TimeSeries(const char* column, const char* tag, double (*value)(Step)) {
@@ -93,6 +94,8 @@ constexpr std::array kStepSeries = {
                      [](Step m) { return static_cast<double>(m.validation().best_step()); }),
     ValidationSeries("validation.stopped_early", "validation/stopped_early", "",
                      [](Step m) { return m.validation().stopped_early() ? 1.0 : 0.0; }),
+    StepSeries{"validation.accuracy", "validation/accuracy", "",
+               [](Step m) { return m.validation().accuracy(); }, false, kHasAccuracy},
     SpikeSeries("spike.step", "spike/step", "",
                 [](Step m) { return static_cast<double>(m.spike().step()); }),
     SpikeSeries("spike.action", "spike/action", "",

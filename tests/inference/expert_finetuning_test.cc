@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "inference/huggingface/model_export.h"
 #include "inference/model_conversion.h"
 #include "model/config/model_config.h"
 #include "model/unit_activations.h"
@@ -157,6 +159,54 @@ TEST_P(ExpertFinetuningTest, AdaptersLeaveTheFfnsOfTheBaseByteForByte) {
       EXPECT_EQ(compared, GetParam() == v1::GPT2 ? 2 * 4 : 2 * 3);
     }
   }
+}
+
+// Each expert has its own adapters. The checkpoint holds them alone, and what they are added to
+// stays byte for byte.
+TEST_P(ExpertFinetuningTest, AdaptersOfExpertsResumeAndMergeAndLeaveTheExperts) {
+  v1::RunSpec spec = Asked(answers_, Converted(v1::ExpertSplit::KEYS, 2), /*adapters=*/true);
+  v1::LoraConfig* const lora = spec.mutable_finetuning()->mutable_lora();
+  for (const char* target : {"q", "up", "down"}) lora->add_targets(target);
+  if (GetParam() == v1::LLAMA) lora->add_targets("gate");
+  spec = ResolveRunSpec(spec).value();
+  const RunDirectory whole = Trained(spec), run(NewDirectory("stopped"));
+  ASSERT_OK(run.WriteSpec(spec));
+  EXPECT_EQ(TrainAlone(run, spec, 7).value(), TrainingOutcome::kInterrupted);
+  ASSERT_OK(TrainAlone(run, spec));
+  EXPECT_EQ(LossLines(run), LossLines(whole));
+  EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
+  const fs::path checkpoint = FindModel(run.root(), true)->checkpoint;
+  const auto file = SafetensorsFile::Open(checkpoint / "model.safetensors").value();
+  for (const TensorInfo& tensor : file.tensors()) {
+    EXPECT_NE(tensor.name.find(".lora_"), std::string::npos) << tensor.name;
+  }
+  const auto start = LoadModel(spec.init_from()).value();
+  const CheckpointState record = ReadCheckpointState(checkpoint).value();
+  const TrainingState state = RestoreState(checkpoint, spec, record.dataset_key, 0).value();
+  size_t experts = 0;
+  for (size_t i = 0; i < start->parameters().size(); ++i) {
+    const Parameter &a = start->parameters()[i], &b = state.model->parameters()[i];
+    ASSERT_EQ(a.name, b.name);
+    EXPECT_EQ(std::memcmp(a.value.data(), b.value.data(), a.value.size_bytes()), 0) << a.name;
+  }
+  for (const Parameter& p : state.model->parameters()) {
+    if (p.name.find(".experts.") == std::string::npos || p.name.find("lora_B") == p.name.npos) {
+      continue;
+    }
+    EXPECT_EQ(p.shape.front(), kExperts) << p.name;
+    EXPECT_NE(std::ranges::count_if(p.value, [](float value) { return value != 0; }), 0) << p.name;
+    ++experts;
+  }
+  EXPECT_EQ(experts, GetParam() == v1::LLAMA ? 2u * 3 : 2u * 2);
+  const auto merged = LoadModel(checkpoint).value();
+  EXPECT_LT(LargestDifference(LogitsOf(*state.model), LogitsOf(*merged)), 1e-4);
+  EXPECT_GT(LargestDifference(LogitsOf(*start), LogitsOf(*merged)), 1e-3);
+  v1::ExportRequest request;
+  request.set_model(run.root().string());
+  request.set_adapter(true);
+  request.set_output_dir((NewDirectory("adapter") / "out").string());
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "has adapters of experts",
+               "export the model without --adapter");
 }
 
 // Returns the experts with the highest means of products with keys, which are those of the weights.

@@ -32,6 +32,16 @@ v1::Finetuning Lora(const std::vector<std::string>& targets, const v1::ModelConf
 
 std::vector<std::string> AllTargets() { return {"q", "k", "v", "o", "gate", "up", "down"}; }
 
+// Returns models whose FFNs have experts: merged, and chosen by tokens in all layers and in one.
+std::vector<v1::ModelConfig> ExpertConfigs() {
+  v1::ModelConfig chosen = SmallModelConfig(4);
+  chosen.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  chosen.mutable_routing()->mutable_token()->set_active_experts(2);
+  v1::ModelConfig one = chosen;
+  one.mutable_routing()->add_moe_layers(1);
+  return {SmallModelConfig(4), ResolveModelConfig(chosen).value(), ResolveModelConfig(one).value()};
+}
+
 std::map<std::string, Parameter> ByName(LanguageModel& model) {
   std::map<std::string, Parameter> parameters;
   for (const Parameter& p : model.parameters()) parameters[p.name] = p;
@@ -75,10 +85,17 @@ class FinetuningTest : public testing::Test {
 
 TEST_F(FinetuningTest, NewAdaptersChangeNoBit) {
   std::vector<v1::ModelConfig> configs = GroupedModelConfigs(1);
-  configs.push_back(SmallModelConfig(4));
+  for (const v1::ModelConfig& config : ExpertConfigs()) configs.push_back(config);
   for (const v1::ModelConfig& config : configs) {
     const auto base = SharpModel(config, 2);
-    const auto model = Adapted(*base, Lora({"q", "k", "v", "o"}, config), /*sharp=*/false);
+    v1::Finetuning finetuning = Lora({"q", "k", "v", "o"}, config);
+    if (UsesExperts(config)) {
+      // Dense FFNs with adapters are not fused, which rounds differently.
+      finetuning = Lora(AllTargets(), config);
+      const std::vector<int> layers = MoeLayers(config);
+      finetuning.mutable_lora()->mutable_layers()->Assign(layers.begin(), layers.end());
+    }
+    const auto model = Adapted(*base, finetuning, /*sharp=*/false);
     const std::vector<int32_t> inputs = Tokens(), targets = Tokens();
     EXPECT_EQ(model->Logits(inputs, 2).value(), base->Logits(inputs, 2).value());
     EXPECT_EQ(model->ForwardBackward(inputs, targets, 2, 1, false)->loss_sum,
@@ -91,6 +108,7 @@ TEST_F(FinetuningTest, NewAdaptersChangeNoBit) {
 TEST_F(FinetuningTest, MergedAdaptersComputeTheSame) {
   std::vector<v1::ModelConfig> configs = GroupedModelConfigs(1);
   configs.push_back(SmallModelConfig(1));
+  for (const v1::ModelConfig& config : ExpertConfigs()) configs.push_back(config);
   for (const v1::ModelConfig& config : configs) {
     const auto base = SharpModel(config, 3);
     const auto model = Adapted(*base, Lora(AllTargets(), config));
@@ -103,7 +121,9 @@ TEST_F(FinetuningTest, MergedAdaptersComputeTheSame) {
 
 // With G the gradient of the merged matrix: dA = scale B^T G and dB = scale G A^T.
 TEST_F(FinetuningTest, GradientsAreThoseOfTheMergedMatrices) {
-  for (const v1::ModelConfig& config : {SmallModelConfig(1), GroupedModelConfigs(1)[1]}) {
+  std::vector<v1::ModelConfig> configs = ExpertConfigs();
+  configs.insert(configs.end(), {SmallModelConfig(1), GroupedModelConfigs(1)[1]});
+  for (const v1::ModelConfig& config : configs) {
     const auto base = SharpModel(config, 5);
     const auto model = Adapted(*base, Lora(AllTargets(), config));
     const auto merged = Merged(*model);
@@ -113,24 +133,28 @@ TEST_F(FinetuningTest, GradientsAreThoseOfTheMergedMatrices) {
     const auto got = ByName(*model), whole = ByName(*merged);
     const double scale = AdapterScale(model->finetuning().lora());
     for (const AdapterSpec& spec : AdaptersOf(config, model->finetuning())) {
-      const auto g = [&](int64_t row, int64_t column) -> double {
-        const bool transposed = spec.matrix.ends_with("weight_t");
-        return whole.at(spec.matrix)
-            .gradient[transposed ? column * spec.out + row : row * spec.in + column];
-      };
       const Parameter &a = got.at(spec.a), &b = got.at(spec.b);
-      const int64_t rank = a.shape[0];
+      const int64_t rank = a.shape.end()[-2];
       double worst = 0;
-      for (int64_t r = 0; r < rank; ++r) {
-        for (int64_t i = 0; i < spec.in; ++i) {
-          double sum = 0;
-          for (int64_t o = 0; o < spec.out; ++o) sum += b.value[o * rank + r] * g(o, i);
-          worst = std::max(worst, std::abs(scale * sum - a.gradient[r * spec.in + i]));
-        }
-        for (int64_t o = 0; o < spec.out; ++o) {
-          double sum = 0;
-          for (int64_t i = 0; i < spec.in; ++i) sum += g(o, i) * a.value[r * spec.in + i];
-          worst = std::max(worst, std::abs(scale * sum - b.gradient[o * rank + r]));
+      for (int64_t e = 0; e < std::max<int64_t>(spec.experts, 1); ++e) {
+        const auto g = [&](int64_t row, int64_t column) -> double {
+          const bool transposed = spec.matrix.ends_with("weight_t");
+          return whole.at(spec.matrix)
+              .gradient[e * spec.in * spec.out +
+                        (transposed ? column * spec.out + row : row * spec.in + column)];
+        };
+        const int64_t to_a = e * rank * spec.in, to_b = e * spec.out * rank;
+        for (int64_t r = 0; r < rank; ++r) {
+          for (int64_t i = 0; i < spec.in; ++i) {
+            double sum = 0;
+            for (int64_t o = 0; o < spec.out; ++o) sum += b.value[to_b + o * rank + r] * g(o, i);
+            worst = std::max(worst, std::abs(scale * sum - a.gradient[to_a + r * spec.in + i]));
+          }
+          for (int64_t o = 0; o < spec.out; ++o) {
+            double sum = 0;
+            for (int64_t i = 0; i < spec.in; ++i) sum += g(o, i) * a.value[to_a + r * spec.in + i];
+            worst = std::max(worst, std::abs(scale * sum - b.gradient[to_b + o * rank + r]));
+          }
         }
       }
       EXPECT_LT(worst, 2e-4) << spec.matrix;
@@ -340,7 +364,11 @@ TEST_F(FinetuningTest, BadSettingsAreNamed) {
             "finetuning.lora.targets: got value, expected q, k, v, o, gate, up or down");
   asked.mutable_lora()->set_targets(0, "down_proj");
   EXPECT_OK(ResolveFinetuning(asked, dense));
-  EXPECT_THAT(message(asked, experts), testing::HasSubstr("got down, but layer 0 has experts"));
+  EXPECT_OK(ResolveFinetuning(asked, experts));
+  asked.mutable_lora()->set_dropout(0.1);
+  EXPECT_THAT(message(asked, experts),
+              testing::HasSubstr("got 0.1 with target down of layer 0, which has experts"));
+  asked.mutable_lora()->clear_dropout();
   v1::ModelConfig dropping = dense;
   dropping.mutable_dropout()->set_rate(0.1);
   EXPECT_THAT(message(asked, dropping), testing::HasSubstr("have no model.dropout"));

@@ -184,6 +184,31 @@ TEST(ForecastArithmeticTest, LargeModelByHand) {
   EXPECT_EQ(forecast.step_seconds(), 0);
 }
 
+// TinyLlama with adapters of rank 8 on q and v: 22 layers of 8 (2048 + 2048) + 8 (2048 + 256). A
+// checkpoint holds them and their moments, 12 bytes each.
+TEST(ForecastArithmeticTest, AdaptersOfALargeModelByHand) {
+  v1::ModelConfig model;
+  model.set_num_layers(22);
+  model.set_d_model(2048);
+  model.set_num_heads(32);
+  model.set_num_key_value_heads(4);
+  model.set_d_ff(5632);
+  model.set_vocab_size(32000);
+  model.set_sequence_length(2048);
+  ASSERT_OK_AND_ASSIGN(model, ResolveModelConfig(model));
+  const int64_t parameters = DescribeModel(model).num_parameters();
+  EXPECT_EQ(parameters, 1100048384);
+  v1::ForecastRequest request;
+  request.mutable_finetuning()->mutable_lora()->set_rank(8);
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast forecast, ForecastTraining(model, request));
+  const int64_t trained = forecast.num_trained_parameters();
+  EXPECT_EQ(trained, 22 * (8 * (2048 + 2048) + 8 * (2048 + 256)));
+  EXPECT_LT(12 * trained, 40'000'000) << "bytes of a checkpoint";
+  const int64_t beyond = forecast.total_bytes() - 4 * parameters - forecast.activation_bytes();
+  EXPECT_EQ(beyond, 16 * trained);
+  EXPECT_LT(static_cast<double>(beyond), 0.02 * 4 * static_cast<double>(parameters));
+}
+
 TEST(ForecastArithmeticTest, GradientReductionOverlapsWithTheLastBackwardPass) {
   v1::ForecastRequest request;
   request.set_world_size(4);

@@ -1,6 +1,7 @@
 // Runs that train a linear head on the last token of prompts: losses, adapters, ranks, resumes.
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "trainer/gradient_pass.h"
 #include "trainer/training_data.h"
 #include "trainer/training_state.h"
+#include "trainer/validation.h"
 
 namespace braid {
 namespace label_head_test {
@@ -157,6 +159,7 @@ TEST_P(LabelHeadTest, RanksAndAdaptersLearnTheSameCurve) {
     const auto expected = *Trained(spec).ReadMetrics(0);
     EXPECT_LT(expected.back().loss(), 0.7 * expected.front().loss()) << adapters;
     EXPECT_GT(expected.back().validation().loss(), 0);
+    EXPECT_EQ(expected.back().validation().has_accuracy(), !regression());
     spec = Spec(adapters, 8);
     const auto few = *Trained(spec).ReadMetrics(0);
     spec.set_world_size(2);
@@ -168,8 +171,43 @@ TEST_P(LabelHeadTest, RanksAndAdaptersLearnTheSameCurve) {
     for (size_t i = 0; i < got.size(); ++i) {
       EXPECT_NEAR(got[i].loss(), few[i].loss(), 2e-5 * few[i].loss()) << i;
       EXPECT_NEAR(got[i].validation().loss(), few[i].validation().loss(), 1e-4) << i;
+      EXPECT_EQ(got[i].validation().accuracy(), few[i].validation().accuracy()) << i;
     }
   }
+}
+
+// The oracle takes the highest logit after each held-out prompt.
+TEST_P(LabelHeadTest, AccuracyIsThatOfTheHighestScoreOnAnyNumberOfRanks) {
+  if (regression()) return;
+  std::set<double> seen;
+  for (const int64_t steps : {1, 4, 60}) {
+    const v1::RunSpec spec = Spec(false, steps);
+    const RunDirectory run = Trained(spec);
+    const auto model = LoadModel(NewestOf(run)).value();
+    double correct = 0;
+    const std::vector<TinyExample> heldout = TinyLabeledExamples(4, false);
+    for (const TinyExample& example : heldout) {
+      const std::vector<int32_t> prompt(example.tokens.begin(), example.tokens.end() - 1);
+      const std::vector<float> all = model->Logits(prompt, 1).value();
+      const auto scores = std::span(all).last(3);
+      correct +=
+          std::ranges::max_element(scores) - scores.begin() == static_cast<int64_t>(example.label);
+    }
+    const double expected = correct / static_cast<double>(heldout.size());
+    seen.insert(expected);
+    EXPECT_EQ(run.ReadMetrics(0)->back().validation().accuracy(), expected) << steps;
+    for (const int ranks : {1, 2, 3}) {
+      const auto results = RunThreadedRanks(ranks, [&](Communicator& communicator) {
+        const auto own = LoadModel(NewestOf(run)).value();
+        const auto metrics = Validation::Open(spec)->Score(*own, communicator);
+        if (!metrics.ok()) return metrics.status();
+        EXPECT_EQ(metrics->accuracy(), expected) << ranks;
+        return absl::OkStatus();
+      });
+      for (const absl::Status& status : results) EXPECT_OK(status);
+    }
+  }
+  EXPECT_GT(seen.size(), 1u) << "training changes the accuracy";
 }
 
 TEST_P(LabelHeadTest, CheckpointsHoldTheHeadAndResumeToTheSameBits) {

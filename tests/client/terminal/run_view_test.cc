@@ -114,6 +114,9 @@ TEST(RunViewTest, ShowsValidationAndSpikes) {
   const std::string view = View(run, 200);
   EXPECT_THAT(view, HasSubstr("2.4313 at the last validation, best 2.4011 after step 1,200"));
   EXPECT_THAT(view, HasSubstr("step 812: loss spike: loss 9.31"));
+  EXPECT_THAT(view, Not(HasSubstr("accuracy")));
+  validation->set_accuracy(0.9124);
+  EXPECT_THAT(View(run, 200), HasSubstr("after step 1,200; accuracy 91.2 %"));
 }
 
 TEST(RunViewTest, ShowsTheReasonOfAState) {

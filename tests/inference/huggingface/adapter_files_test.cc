@@ -5,15 +5,24 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/status_macros.h"
 #include "formats/npy.h"
+#include "model/config/finetuning_config.h"
 #include "runs/checkpoint.h"
+#include "runs/checkpoint_directory.h"
+#include "runs/model_path.h"
 #include "tests/inference/huggingface/model_import_fixture.h"
+#include "trainer/checkpoint_weights.h"
+#include "trainer/training_state.h"
 
 namespace braid {
 namespace adapter_files_test {
@@ -41,6 +50,29 @@ class AdapterFilesTest : public ModelImportTest {
     return request;
   }
 
+  // Writes a checkpoint with random adapters of a base, and returns its model.
+  absl::StatusOr<std::unique_ptr<LanguageModel>> PutRandomAdapters(const ModelPath& base,
+                                                                   const v1::Finetuning& finetuning,
+                                                                   const fs::path& directory) {
+    TrainingState state;
+    ASSIGN_OR_RETURN(state.model, LanguageModel::Create(base.state.model, 3, finetuning));
+    const std::vector<CheckpointTensor> tensors = BaseTensors(*state.model);
+    RETURN_IF_ERROR(ReadMergedWeights(base.checkpoint, base.state, tensors));
+    state.partial = PartialOf(finetuning, base.checkpoint.string(), base.state.step, tensors);
+    std::mt19937 random(4);
+    for (float& value : state.model->trained_values()) {
+      value = random() / std::ldexp(1.0f, 32) - 0.5f;
+    }
+    state.moments = {0, state.model->trained_values().size()};
+    state.m.assign(state.moments.size(), 0.0f);
+    state.v.assign(state.moments.size(), 0.0f);
+    const fs::path staging = directory.string() + ".parts";
+    fs::create_directories(staging);
+    RETURN_IF_ERROR(SaveState(state, staging, "random", base.checkpoint / kTokenizerFile));
+    fs::rename(CheckpointPath(staging, state.step), directory);
+    return std::move(state.model);
+  }
+
   static fs::path Golden() { return BRAID_GOLDEN_MODELS; }
 };
 
@@ -48,7 +80,7 @@ TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
   SetModelThreads(1);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
-  for (const char* name : {"llama2", "qwen2"}) {
+  for (const char* name : {"llama2", "qwen2", "gpt2"}) {
     SCOPED_TRACE(name);
     const fs::path golden = Golden() / (std::string(name) + "-adapter");
     const std::string base = Base(name);
@@ -102,6 +134,86 @@ TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
       ASSERT_NEAR(stock_logits[i], logits[i], 1e-4 * range);
     }
   }
+}
+
+// The adapters of a GPT-2 that braid trains have an A each for q, k and v, which a file of PEFT
+// holds as one adapter of higher rank.
+TEST_F(AdapterFilesTest, AdaptersWithTheirOwnInputsAreOneOfPeftOnGpt2) {
+  SetModelThreads(1);
+  const std::vector<int32_t> tokens = {5, 42, 79, 116, 153, 190};
+  const std::string base = Base("gpt2");
+  const ModelPath path = FindModel(base, true).value();
+  int number = 0;
+  for (const bool rs_lora : {false, true}) {
+    for (const std::vector<const char*>& targets :
+         {std::vector{"q", "v", "o"}, {"q", "k", "v"}, {"k", "down"}}) {
+      v1::Finetuning finetuning;
+      finetuning.mutable_lora()->set_rank(2);
+      finetuning.mutable_lora()->set_alpha(7);
+      finetuning.mutable_lora()->set_rs_lora(rs_lora);
+      for (const char* target : targets) finetuning.mutable_lora()->add_targets(target);
+      finetuning = ResolveFinetuning(finetuning, path.state.model).value();
+      const fs::path checkpoint = scratch_ / absl::StrCat("own-", number++);
+      ASSERT_OK_AND_ASSIGN(const auto model, PutRandomAdapters(path, finetuning, checkpoint));
+      ASSERT_OK_AND_ASSIGN(const std::vector<float> expected, model->Logits(tokens, 1));
+      v1::ExportRequest request;
+      request.set_model(checkpoint.string());
+      request.set_output_dir((scratch_ / "own-adapter").string());
+      request.set_adapter(true);
+      request.set_force(true);
+      ASSERT_OK(Export(request));
+      const Json config = Json::parse(GetFile(scratch_ / "own-adapter" / kAdapterConfigFile));
+      const int64_t inputs = std::string(targets.front()) == "k" ? 1 : targets[1][0] == 'k' ? 3 : 2;
+      EXPECT_EQ(config["r"], 2 * inputs);
+      EXPECT_NEAR(config["lora_alpha"].get<double>(),
+                  7 * (rs_lora ? std::sqrt(inputs) : static_cast<double>(inputs)), 1e-12);
+      EXPECT_EQ(config["fan_in_fan_out"], true);
+      ASSERT_OK_AND_ASSIGN(const auto imported,
+                           Import(AdapterRequest(scratch_ / "own-adapter", base)));
+      ASSERT_OK_AND_ASSIGN(const auto back, LoadModel(imported.output_dir()));
+      ASSERT_OK_AND_ASSIGN(const std::vector<float> logits, back->Logits(tokens, 1));
+      for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 1e-4);
+    }
+  }
+}
+
+// PEFT's model for the classification of sequences: its head is a saved module.
+TEST_F(AdapterFilesTest, LabelHeadsOfPeftGiveItsScoresAndTheirOwnFiles) {
+  SetModelThreads(1);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
+  const fs::path golden = Golden() / "labels-adapter";
+  const std::string base = Base("llama2");
+  ASSERT_OK_AND_ASSIGN(const auto imported, Import(AdapterRequest(golden, base)));
+  EXPECT_EQ(imported.model().label_head().classes(2), "LABEL_2");
+  ASSERT_OK_AND_ASSIGN(const auto model, LoadModel(imported.output_dir()));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> logits, model->Logits(tokens, 1));
+  ASSERT_OK_AND_ASSIGN(const auto expected, NpyArray<float>::Open(golden / "logits.npy"));
+  ASSERT_EQ(logits.size(), 9 * expected.values().size());
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(logits[logits.size() - 3 + i], expected.values()[i], 1e-5) << i;
+  }
+  v1::ExportRequest again;
+  again.set_model(imported.output_dir());
+  again.set_output_dir((scratch_ / "again").string());
+  again.set_adapter(true);
+  ASSERT_OK(Export(again));
+  ASSERT_OK_AND_ASSIGN(const auto before, SafetensorsFile::Open(golden / kAdapterWeightsFile));
+  ASSERT_OK_AND_ASSIGN(const auto after,
+                       SafetensorsFile::Open(scratch_ / "again" / kAdapterWeightsFile));
+  ASSERT_EQ(after.tensors().size(), before.tensors().size());
+  for (const TensorInfo& tensor : before.tensors()) {
+    EXPECT_EQ(*after.Bytes(tensor.name), *before.Bytes(tensor.name)) << tensor.name;
+  }
+  const Json config = Json::parse(GetFile(scratch_ / "again" / kAdapterConfigFile));
+  EXPECT_EQ(config["task_type"], "SEQ_CLS");
+  EXPECT_EQ(config["modules_to_save"], Json({"score"}));
+  // Without its head it is refused.
+  fs::create_directories(source());
+  PutFile(source() / kAdapterConfigFile, GetFile(golden / kAdapterConfigFile));
+  fs::copy(Golden() / "llama2-adapter" / kAdapterWeightsFile, source() / kAdapterWeightsFile);
+  EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
+               "score.weight: missing");
 }
 
 TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
@@ -104,6 +105,24 @@ TEST(ActivationMemoryTest, OfAdaptersIsWithinTenPercentToo) {
       const double ratio = foreseen / static_cast<double>(PeakBytes(config, 2, finetuning));
       EXPECT_GT(ratio, 0.9) << target << " from layer " << first_layer;
       EXPECT_LT(ratio, target[0] == 'q' ? 1.1 : 1.4) << target << " from layer " << first_layer;
+    }
+  }
+}
+
+// The weights with adapters added are kept, and their gradients are temporaries.
+TEST(ActivationMemoryTest, OfAdaptersOfExpertsIsWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const auto router : {v1::CAUSAL_SEGMENT, v1::TOKEN_CHOICE}) {
+    const v1::ModelConfig config = ActivationConfig(8, 300, router);
+    for (const std::vector<const char*>& targets :
+         {std::vector{"q"}, {"q", "up"}, {"q", "down"}, {"q", "gate", "up", "down"}}) {
+      v1::Finetuning finetuning;
+      for (const char* target : targets) finetuning.mutable_lora()->add_targets(target);
+      finetuning = ResolveFinetuning(finetuning, config).value();
+      const ActivationMemory memory = ActivationsOf(config, 2, finetuning);
+      const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+      EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, 2, finetuning)), 1, 0.1)
+          << v1::Router_Name(router) << ", " << targets.size() << " targets to " << targets.back();
     }
   }
 }

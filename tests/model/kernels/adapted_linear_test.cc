@@ -72,6 +72,44 @@ TEST(AdaptedLinearTest, FfnEqualsTheDenseFfn) {
   }
 }
 
+TEST(AdaptedLinearTest, ExpertsEqualTheDenseMatricesForwardAndBackward) {
+  at::manual_seed(6);
+  const int64_t experts = 3;
+  const at::Tensor weights = at::randn({2, experts, kOut, kIn}, at::kDouble);
+  const auto adapter = [&](int64_t first_row) {
+    return Adapter{first_row, RandomLeaf({experts, kRank, kIn}),
+                   RandomLeaf({experts, kOut, kRank})};
+  };
+  for (const Adapters& adapters :
+       {Adapters{{adapter(0), adapter(kOut)}, 0.7}, Adapters{{adapter(kOut)}, 2}}) {
+    std::vector<at::Tensor> leaves;
+    for (const Adapter& part : adapters.parts) leaves.insert(leaves.end(), {part.a, part.b});
+    const auto dense = [&] {
+      std::vector<at::Tensor> matrices;
+      for (int64_t kind = 0; kind < 2; ++kind) {
+        for (int64_t e = 0; e < experts; ++e) {
+          at::Tensor matrix = weights[kind][e];
+          for (const Adapter& part : adapters.parts) {
+            if (part.first_row != kind * kOut) continue;
+            matrix = matrix + adapters.scale * at::mm(part.b[e], part.a[e]);
+          }
+          matrices.push_back(matrix);
+        }
+      }
+      return at::stack(matrices).view(weights.sizes());
+    };
+    EXPECT_LT(MaxDifference(AdaptedExperts(weights, adapters), dense()), 1e-12);
+    const auto got =
+        GradientsOf([&] { return AdaptedExperts(weights, adapters).pow(3).sum(); }, leaves);
+    const auto expected = GradientsOf([&] { return dense().pow(3).sum(); }, leaves);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      EXPECT_LT(MaxDifference(got[i], expected[i]),
+                1e-9 * (1 + expected[i].abs().max().item<double>()))
+          << i;
+    }
+  }
+}
+
 TEST(AdaptedLinearTest, DropoutHasItsRateItsGradientAndItsKeys) {
   at::manual_seed(5);
   const int64_t tokens = 400, in = 50;

@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "base/byte_lock.h"
 #include "base/file_error.h"
 
 namespace braid {
@@ -16,20 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the byte of uses.lock for a directory: the FNV-1a hash of its name, without the bits that
-// would make an offset negative or too large. A collision of two names only refuses a deletion that
-// could be made.
-off_t ByteOf(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return static_cast<off_t>(hash >> 2);
-}
-
+// A collision of two names only refuses a deletion that could be made.
 struct flock LockOf(const std::string& name, short type) {
   struct flock lock = {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
-  lock.l_start = ByteOf(name);
+  lock.l_start = ByteOfName(name);
   lock.l_len = 1;
   return lock;
 }
@@ -64,10 +55,8 @@ absl::StatusOr<DirectoryUse> DirectoryUse::Share(const fs::path& home, const fs:
     if (read_only) return DirectoryUse();
     return SystemError("open", file, errno);
   }
-  struct flock lock = LockOf(name, F_RDLCK);
-  while (fcntl(use.descriptor_, F_OFD_SETLKW, &lock) != 0) {
-    if (errno != EINTR) return SystemError("lock", file, errno);
-  }
+  const int error_number = LockBytes(file, LockOf(name, F_RDLCK), /*waits=*/true, &use.descriptor_);
+  if (error_number != 0) return SystemError("lock", file, error_number);
   return use;
 }
 
@@ -76,10 +65,11 @@ absl::StatusOr<std::optional<DirectoryUse>> DirectoryUse::TryReserve(const fs::p
   const fs::path file = UsesFile(home);
   DirectoryUse use(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (use.descriptor_ < 0) return SystemError("open", file, errno);
-  struct flock lock = LockOf(DirectoryInHome(home, path), F_WRLCK);
-  if (fcntl(use.descriptor_, F_OFD_SETLK, &lock) == 0) return std::optional(std::move(use));
-  if (errno == EAGAIN || errno == EACCES) return std::nullopt;
-  return SystemError("lock", file, errno);
+  const int error_number = LockBytes(file, LockOf(DirectoryInHome(home, path), F_WRLCK),
+                                     /*waits=*/false, &use.descriptor_);
+  if (error_number == 0) return std::optional(std::move(use));
+  if (error_number == EAGAIN || error_number == EACCES) return std::nullopt;
+  return SystemError("lock", file, error_number);
 }
 
 DirectoryUse::DirectoryUse(DirectoryUse&& other) noexcept

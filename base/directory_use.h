@@ -3,8 +3,8 @@
 //
 // HOME/uses.lock has one byte for each directory HOME/store/X, HOME/runs/X and HOME/supervised/X,
 // found by a hash of its name. A user holds a shared lock on that byte, a deletion an exclusive
-// one. The locks (open file description locks of Linux) act between threads and between processes
-// and end with their process, so nothing is left by one that was killed.
+// one. The locks (base/byte_lock.h) act between threads and between processes and end with their
+// process, so nothing is left by one that was killed.
 #ifndef BRAID_BASE_DIRECTORY_USE_H_
 #define BRAID_BASE_DIRECTORY_USE_H_
 

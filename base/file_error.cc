@@ -53,6 +53,8 @@ std::string HintFor(int error_number) {
     case EACCES:
     case EPERM:
       return ". Check the owner and the permissions";
+    case ENOLCK:
+      return ". Mount the file system with locks, or give --state DIR on a local disk";
     case EROFS:
       return ". Choose a directory on a writable file system";
     default:

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/byte_lock.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 
@@ -14,13 +15,16 @@ namespace braid {
 namespace {
 
 // Returns 0 or the error.
-int LockFile(int descriptor, bool waits) {
-  if (flock(descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) == 0) return 0;
-  if (errno != ENOLCK && errno != ENOSYS && errno != EOPNOTSUPP) return errno;
-  struct flock whole = {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  return fcntl(descriptor, waits ? F_OFD_SETLKW : F_OFD_SETLK, &whole) == 0 ? 0 : errno;
+int LockFile(const std::filesystem::path& path, bool waits, int* descriptor) {
+  while (flock(*descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (!LacksLocks(errno)) return errno;
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    return LockBytes(path, whole, waits, descriptor);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -33,10 +37,7 @@ absl::StatusOr<FileLock> FileLock::Open(const std::filesystem::path& path, mode_
 
 absl::StatusOr<FileLock> FileLock::Take(const std::filesystem::path& path, mode_t mode) {
   ASSIGN_OR_RETURN(FileLock lock, Open(path, mode));
-  int error_number = 0;
-  do {
-    error_number = LockFile(lock.descriptor_, /*waits=*/true);
-  } while (error_number == EINTR);
+  const int error_number = LockFile(path, /*waits=*/true, &lock.descriptor_);
   if (error_number != 0) return SystemError("lock", path, error_number);
   return lock;
 }
@@ -44,7 +45,7 @@ absl::StatusOr<FileLock> FileLock::Take(const std::filesystem::path& path, mode_
 absl::StatusOr<std::optional<FileLock>> FileLock::TryTake(const std::filesystem::path& path,
                                                           mode_t mode) {
   ASSIGN_OR_RETURN(FileLock lock, Open(path, mode));
-  const int error_number = LockFile(lock.descriptor_, /*waits=*/false);
+  const int error_number = LockFile(path, /*waits=*/false, &lock.descriptor_);
   if (error_number == 0) return std::optional(std::move(lock));
   if (error_number == EWOULDBLOCK || error_number == EACCES) return std::nullopt;
   return SystemError("lock", path, error_number);

@@ -11,11 +11,11 @@
 
 namespace braid {
 
-// An exclusive flock, or on a file system that has none an open file description lock (fcntl),
-// released at the end of its scope or when the process ends in any way. Programs started by this
-// process do not inherit it. Works on NFS since Linux 2.6.12; on a file system without either,
-// locking is an error. The lock file is created with `mode` if it does not exist, is not removed,
-// and must not be a symbolic link.
+// An exclusive flock, or on a file system that has none a lock of base/byte_lock.h, released at the
+// end of its scope or when the process ends in any way. Programs started by this process do not
+// inherit it. Works on NFS since Linux 2.6.12. On a file system without any locks it excludes only
+// processes of this host that have the same $BRAID_STATE; without that, locking is an error. The
+// lock file is created with `mode` if it does not exist, is not removed, and is not a symlink.
 class FileLock {
  public:
   // Blocks until the lock is acquired.

@@ -256,6 +256,16 @@ void AddStrict(CLI::App* command, bool* strict) {
       ->excludes(refuse);
 }
 
+void AddState(CLI::App& app, std::filesystem::path& state) {
+  app.add_option("--state", state,
+                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
+                 "system of --home has no locks, and then use one host (default: --home)")
+      ->type_name("DIR")
+      ->envname("BRAID_STATE")
+      ->transform(AbsolutePathValue())
+      ->each([](const std::string& path) { setenv("BRAID_STATE", path.c_str(), 1); });
+}
+
 CLI::Validator AbsolutePathValue() {
   return CLI::Validator(
       [](std::string& path) {

@@ -64,6 +64,10 @@ CLI::Validator PositiveUpTo(double maximum);
 // empty value empty.
 CLI::Validator AbsolutePathValue();
 
+// Adds --state DIR, which also sets $BRAID_STATE for base/byte_lock.h and the programs that this
+// one starts. `state` must outlive the command.
+void AddState(CLI::App& app, std::filesystem::path& state);
+
 // Returns the name of an enum value in the protos: "skip-batch" is SKIP_BATCH.
 std::string EnumName(const std::string& word);
 // Returns the word of an enum value on the command line: SKIP_BATCH is "skip-batch".

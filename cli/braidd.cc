@@ -101,11 +101,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--home", options.host.home, "Directory of jobs, runs and all other state")
       ->check(braid::NotEmpty("a directory"))
       ->capture_default_str();
-  app.add_option("--state", options.host.state,
-                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
-                 "system of --home has no locks (default: --home)")
-      ->type_name("DIR")
-      ->envname("BRAID_STATE");
+  braid::AddState(app, options.host.state);
   app.add_option("--services", options.services,
                  "Services to run, separated by commas: pipeline, training, analysis, generation, "
                  "storage, embedding, neighbors")

@@ -20,11 +20,7 @@ void AddGlobalOptions(CommandLine& program) {
       ->check(NotEmpty("a directory"))
       ->envname("BRAID_HOME")
       ->capture_default_str();
-  app.add_option("--state", options.state,
-                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
-                 "system of --home has no locks (default: --home)")
-      ->type_name("DIR")
-      ->envname("BRAID_STATE");
+  AddState(app, options.state);
   app.add_flag("--json", program.session.json, "Print machine-readable JSON to standard output");
   app.add_option("--server", options.server,
                  "Address of a braidd; without it, the command runs its services in this process")

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -67,23 +66,24 @@ std::optional<ExampleAnswer> FromJson(const std::string& text) {
 
 }  // namespace
 
-AnswerLog::AnswerLog(std::filesystem::path path, int descriptor)
-    : path_(std::move(path)), descriptor_(descriptor) {}
+AnswerLog::AnswerLog(std::filesystem::path path, int descriptor, FileLock lock)
+    : path_(std::move(path)), descriptor_(descriptor), lock_(std::move(lock)) {}
 
 AnswerLog::~AnswerLog() { close(descriptor_); }
 
 absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::Open(const std::filesystem::path& path,
                                                            const std::string& header,
                                                            const AnswerFits& fits) {
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) return SystemError("open", path, errno);
-  std::unique_ptr<AnswerLog> log(new AnswerLog(path, descriptor));
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+  ASSIGN_OR_RETURN(std::optional<FileLock> lock, FileLock::TryTake(path, 0666));
+  if (!lock) {
     return absl::FailedPreconditionError(
         absl::StrCat(path.string(),
                      " is being written by another evaluation; wait for it, or choose another "
                      "directory for the answers"));
   }
+  const int descriptor = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+  if (descriptor < 0) return SystemError("open", path, errno);
+  std::unique_ptr<AnswerLog> log(new AnswerLog(path, descriptor, *std::move(lock)));
   RETURN_IF_ERROR(log->Load(header, fits));
   return log;
 }

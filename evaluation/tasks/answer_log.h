@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_lock.h"
 #include "evaluation/tasks/example_answer.h"
 
 namespace braid {
@@ -40,12 +41,13 @@ class AnswerLog {
   absl::Status Append(const ExampleAnswer& answer);
 
  private:
-  AnswerLog(std::filesystem::path path, int descriptor);
+  AnswerLog(std::filesystem::path path, int descriptor, FileLock lock);
   absl::Status Load(const std::string& header, const AnswerFits& fits);
   absl::Status WriteLine(const std::string& line);
 
   const std::filesystem::path path_;
   const int descriptor_;
+  const FileLock lock_;
   std::map<int64_t, ExampleAnswer> answers_;
 };
 

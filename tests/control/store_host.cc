@@ -2,7 +2,7 @@
 // request ids 0 to N - 1, and prints "REQUEST RUN JOB" for each. Between two requests it increases
 // a counter in a file under a FileLock, so that a lock that does not exclude loses counts.
 //
-//   store_host HOME N
+//   store_host HOME N [STATE]
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -33,10 +33,10 @@ void CountUnderLock(const std::filesystem::path& home) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  const std::filesystem::path home = argv[1];
-  const auto runs = braid::RunStore::Open(home);
-  const auto jobs = braid::JobStore::Open(home);
+  if (argc < 3 || argc > 4) return 2;
+  const std::filesystem::path home = argv[1], state = argc == 4 ? argv[3] : argv[1];
+  const auto runs = braid::RunStore::Open(home, state);
+  const auto jobs = braid::JobStore::Open(state);
   for (const absl::Status& status : {runs.status(), jobs.status()}) {
     if (status.ok()) continue;
     std::cerr << status.message() << std::endl;

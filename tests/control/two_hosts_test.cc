@@ -36,7 +36,8 @@ class TwoHostsTest : public testing::Test {
   }
 
   // Checks that both hosts got one run and one job for each of the requests.
-  void CheckLists(const TestProgram& first, const TestProgram& second, int num_requests) const {
+  void CheckLists(const TestProgram& first, const TestProgram& second, int num_requests,
+                  const std::filesystem::path& state = {}) const {
     std::map<std::string, std::string> answers;
     for (const std::string& output : {first.out(), second.out()}) {
       std::istringstream lines(output);
@@ -49,8 +50,9 @@ class TwoHostsTest : public testing::Test {
     std::set<std::string> distinct;
     for (const auto& [request, answer] : answers) distinct.insert(answer);
     EXPECT_EQ(std::ssize(distinct), num_requests);
-    EXPECT_EQ(std::ssize(RunStore::Open(home_).value()->List().value()), num_requests);
-    EXPECT_EQ(std::ssize(JobStore::Open(home_).value()->List().value()), num_requests);
+    EXPECT_EQ(std::ssize(RunStore::Open(home_, state).value()->List().value()), num_requests);
+    EXPECT_EQ(std::ssize(JobStore::Open(state.empty() ? home_ : state).value()->List().value()),
+              num_requests);
   }
 
   void TestFaults(const std::string& faults) const {
@@ -64,11 +66,16 @@ class TwoHostsTest : public testing::Test {
     EXPECT_EQ(first->Wait(std::chrono::seconds(400)), 0) << first->err();
     EXPECT_EQ(second->Wait(std::chrono::seconds(400)), 0) << second->err();
     CheckLists(*first, *second, kRequests);
+    EXPECT_GE(Count(), 2 * kRequests + 9);
+    EXPECT_LE(Count(), 3 * kRequests);
+  }
+
+  // Returns how often the hosts increased the counter.
+  int64_t Count() const {
     int64_t count = 0;
     std::ifstream(home_ / "counter", std::ios::binary)
         .read(reinterpret_cast<char*>(&count), sizeof(count));
-    EXPECT_GE(count, 2 * kRequests + 9);
-    EXPECT_LE(count, 3 * kRequests);
+    return count;
   }
 
   ScratchDirectory scratch_;
@@ -101,14 +108,44 @@ TEST_F(TwoHostsTest, ADatabaseMovesBetweenTheTwoKindsOfFileSystems) {
   EXPECT_EQ(JobStore::Open(home_).value()->List()->size(), 3u);
 }
 
-TEST_F(TwoHostsTest, StateOnALocalDiskNeedsNoLocksOfTheHome) {
+// With --state, processes of one host exclude each other without any lock of the home.
+TEST_F(TwoHostsTest, StateOnALocalDiskReplacesTheLocksOfTheHome) {
   const std::filesystem::path state = scratch_ / "state";
-  TestProgram jobs(
-      {BRAID_BIN_DIR "/braid", "--home", home_.string(), "--state", state.string(), "jobs"},
-      Faults("type mmap flock fcntl"));
-  EXPECT_EQ(jobs.Wait(), 0) << jobs.err();
-  EXPECT_TRUE(std::filesystem::exists(state / "jobs.sqlite"));
+  constexpr int kRequests = 500;  // a run and a job each
+  TestProgramOptions options = Faults("type mmap flock fcntl");
+  options.variables.push_back("BRAID_STATE=" + state.string());
+  const std::vector<std::string> host = {BRAID_STORE_HOST, home_.string(),
+                                         std::to_string(kRequests), state.string()};
+  TestProgram first(host, options), second(host, options);
+  EXPECT_EQ(first.Wait(std::chrono::seconds(400)), 0) << first.err();
+  EXPECT_EQ(second.Wait(std::chrono::seconds(400)), 0) << second.err();
+  CheckLists(first, second, kRequests, state);
+  EXPECT_EQ(Count(), 2 * kRequests);
   EXPECT_FALSE(std::filesystem::exists(home_ / "jobs.sqlite"));
+}
+
+// A corpus job and a run: every lock that either takes works without those of the home.
+TEST_F(TwoHostsTest, StateOnALocalDiskIsEnoughForAJobAndARun) {
+  const std::filesystem::path corpus = scratch_ / "corpus.jsonl";
+  {
+    std::ofstream out(corpus);
+    for (int i = 0; i < 200; ++i) {
+      out << R"({"text": "document )" << i * i << " of a corpus, with word" << i % 17 << " and word"
+          << i % 23 << R"( in it"})"
+          << "\n";
+    }
+  }
+  const auto braid = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {BRAID_BIN_DIR "/braid", "--home", home_.string(),
+                                         "--state", (scratch_ / "state").string()});
+    TestProgram program(std::move(arguments), Faults("type mmap flock fcntl"));
+    EXPECT_EQ(program.Wait(std::chrono::seconds(300)), 0) << program.err();
+    return program.out();
+  };
+  braid({"submit", corpus.string(), "--vocab-size", "300", "--sequence-length", "64", "--wait"});
+  braid({"train", "--data", "job-000001", "--preset", "tiny/8E", "--ranks", "1", "--threads", "1",
+         "--batch", "2", "--steps", "2", "--wait"});
+  EXPECT_THAT(braid({"runs"}), HasSubstr("SUCCEEDED"));
 }
 
 TEST_F(TwoHostsTest, TheChoiceOfJournalIsExplained) {

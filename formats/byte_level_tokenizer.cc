@@ -1,9 +1,5 @@
 #include "formats/byte_level_tokenizer.h"
 
-#include <unicode/bytestream.h>
-#include <unicode/normalizer2.h>
-#include <unicode/uniset.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -13,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "formats/byte_level_alphabet.h"
+#include "formats/text_normalizer.h"
 
 namespace braid {
 namespace {
@@ -30,51 +27,6 @@ std::string ReplaceInvalidBytes(std::string_view text) {
     i += length == 0 ? 1 : length;
   }
   return valid;
-}
-
-// Returns the characters of Unicode 9, the only ones that the tokenizers library normalizes: models
-// were trained on text in which later ones stay as they are.
-const icu::UnicodeSet& NormalizedCharacters() {
-  static const icu::UnicodeSet* const characters = [] {
-    UErrorCode error = U_ZERO_ERROR;
-    auto* const set = new icu::UnicodeSet(u"[:age=9.0:]", error);
-    BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
-    set->freeze();
-    return set;
-  }();
-  return *characters;
-}
-
-const icu::Normalizer2* NormalizerOf(NormalForm form, UErrorCode& error) {
-  switch (form) {
-    case NormalForm::kNfc:
-      return icu::Normalizer2::getNFCInstance(error);
-    case NormalForm::kNfd:
-      return icu::Normalizer2::getNFDInstance(error);
-    case NormalForm::kNfkc:
-      return icu::Normalizer2::getNFKCInstance(error);
-    case NormalForm::kNfkd:
-      return icu::Normalizer2::getNFKDInstance(error);
-  }
-  return nullptr;
-}
-
-std::string Normalized(const std::vector<NormalForm>& forms, std::string_view text) {
-  std::string result(text);
-  for (const NormalForm form : forms) {
-    UErrorCode error = U_ZERO_ERROR;
-    const icu::Normalizer2* const latest = NormalizerOf(form, error);
-    BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
-    const icu::FilteredNormalizer2 normalizer(*latest, NormalizedCharacters());
-    const icu::StringPiece input(result.data(), static_cast<int32_t>(result.size()));
-    if (normalizer.isNormalizedUTF8(input, error)) continue;
-    std::string next;
-    icu::StringByteSink<std::string> sink(&next);
-    normalizer.normalizeUTF8(0, input, sink, nullptr, error);
-    BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
-    result = std::move(next);
-  }
-  return result;
 }
 
 absl::StatusOr<std::array<int32_t, 256>> IdsOfBytes(const IdsByPiece& ids,
@@ -177,8 +129,8 @@ ByteLevelTokenizer::ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed,
   for (const AddedToken& token : parsed.added_tokens) {
     if (token.special) continue;
     Searched& searched = token.normalized ? after_normalization_ : before_normalization_;
-    std::string content =
-        token.normalized ? Normalized(normal_forms_, token.content) : token.content;
+    std::string content = token.content, scratch;
+    if (token.normalized) content = Normalized(normal_forms_, token.content, &scratch);
     searched.any = searched.begins[static_cast<uint8_t>(content[0])] = true;
     searched.by_first_byte[static_cast<uint8_t>(content[0])].emplace_back(std::move(content),
                                                                           token.id);
@@ -225,8 +177,8 @@ bool ByteLevelTokenizer::ForEachPiece(std::string_view text, PieceSink piece,
   CutAt(
       before_normalization_, text,
       [&](std::string_view rest) {
-        std::string normalized;
-        if (!normal_forms_.empty()) rest = normalized = Normalized(normal_forms_, rest);
+        std::string scratch;
+        rest = Normalized(normal_forms_, rest, &scratch);
         CutAt(
             after_normalization_, rest, [&](std::string_view part) { scanner_.Split(part, piece); },
             token);

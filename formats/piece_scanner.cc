@@ -1,10 +1,9 @@
 #include "formats/piece_scanner.h"
 
 #include <unicode/regex.h>
-#include <unicode/uchar.h>
 #include <unicode/utext.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,125 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
+#include "base/utf8.h"
+#include "formats/character_scan.h"
 
 namespace braid {
 namespace {
-
-enum CharacterClass : uint8_t {
-  kLetter = 1,   // \p{L}
-  kNumber = 2,   // \p{N}
-  kSpace = 4,    // \s, the property White_Space
-  kLineEnd = 8,  // \r and \n
-  kUpper = 16,   // \p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}
-  kLower = 32,   // \p{Ll}\p{Lm}\p{Lo}\p{M}
-};
-
-uint8_t ClassesOf(UChar32 c) {
-  const uint32_t category = U_GET_GC_MASK(c);
-  uint8_t classes = 0;
-  if ((category & U_GC_L_MASK) != 0) classes |= kLetter;
-  if ((category & U_GC_N_MASK) != 0) classes |= kNumber;
-  if (u_isUWhiteSpace(c)) classes |= kSpace;
-  if (c == '\r' || c == '\n') classes |= kLineEnd;
-  const uint32_t uncased = U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK;
-  if ((category & (U_GC_LU_MASK | U_GC_LT_MASK | uncased)) != 0) classes |= kUpper;
-  if ((category & (U_GC_LL_MASK | uncased)) != 0) classes |= kLower;
-  return classes;
-}
-
-using ClassTable = std::array<uint8_t, 0x10000>;
-
-const ClassTable& ClassesOfBasicPlane() {
-  static const auto* const table = [] {
-    auto* classes = new ClassTable;
-    for (UChar32 c = 0; c < 0x10000; ++c) (*classes)[static_cast<size_t>(c)] = ClassesOf(c);
-    return classes;
-  }();
-  return *table;
-}
-
-struct ScannedCharacter {
-  uint8_t classes = 0;
-  uint8_t length = 0;  // in bytes; 0 at the end of the text
-};
-
-// Walks over the characters of valid UTF-8.
-class CharacterScan {
- public:
-  explicit CharacterScan(std::string_view text) : text_(text), table_(ClassesOfBasicPlane()) {}
-
-  ScannedCharacter At(size_t i) const {
-    if (i >= text_.size()) return {};
-    const auto lead = static_cast<uint8_t>(text_[i]);
-    return lead < 0x80 ? ScannedCharacter{table_[lead], 1} : AtWide(i);
-  }
-
-  // At() for a character beyond ASCII, apart so that the common case is inlined.
-  [[gnu::noinline]] ScannedCharacter AtWide(size_t i) const {
-    const auto byte = [&](size_t k) { return static_cast<uint8_t>(text_[i + k]); };
-    const uint32_t lead = byte(0);
-    if (lead < 0xE0) return {table_[(lead & 0x1F) << 6 | (byte(1) & 0x3F)], 2};
-    if (lead < 0xF0) {
-      return {table_[(lead & 0x0F) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3F)], 3};
-    }
-    return {ClassesOf(static_cast<UChar32>((lead & 0x07) << 18 | (byte(1) & 0x3Fu) << 12 |
-                                           (byte(2) & 0x3Fu) << 6 | (byte(3) & 0x3Fu))),
-            4};
-  }
-
-  // Returns the end of the run of characters from `i` that have one of `classes`.
-  size_t Run(size_t i, uint8_t classes, size_t limit = SIZE_MAX) const {
-    for (size_t n = 0; n < limit; ++n) {
-      const ScannedCharacter c = At(i);
-      if ((c.classes & classes) == 0) break;
-      i += c.length;
-    }
-    return i;
-  }
-
-  // Returns the end of the run of characters from `i` that have none of `classes`.
-  size_t RunWithout(size_t i, uint8_t classes) const {
-    while (true) {
-      const ScannedCharacter c = At(i);
-      if (c.length == 0 || (c.classes & classes) != 0) return i;
-      i += c.length;
-    }
-  }
-
-  bool Is(size_t i, char byte) const { return i < text_.size() && text_[i] == byte; }
-
-  // Returns the end of the last character in [begin, end) that has one of `classes`; 0 if none has.
-  size_t LastEnd(size_t begin, size_t end, uint8_t classes) const {
-    size_t last = 0;
-    for (size_t i = begin; i < end;) {
-      const ScannedCharacter c = At(i);
-      i += c.length;
-      if ((c.classes & classes) != 0) last = i;
-    }
-    return last;
-  }
-
-  // Returns the end of 's, 't, 're, 've, 'm, 'll or 'd at `i`, or `i`. Without regard to case an
-  // s is also U+017F.
-  size_t Contraction(size_t i, bool any_case) const {
-    if (!Is(i, '\'')) return i;
-    const auto letter = [&](size_t k) -> char {
-      if (i + k >= text_.size()) return 0;
-      const char c = text_[i + k];
-      return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    };
-    const char first = letter(1);
-    if (first == 's' || first == 't' || first == 'm' || first == 'd') return i + 2;
-    if ((first == 'r' || first == 'v') && letter(2) == 'e') return i + 3;
-    if (first == 'l' && letter(2) == 'l') return i + 3;
-    if (any_case && text_.substr(i + 1, 2) == "\xC5\xBF") return i + 3;
-    return i;
-  }
-
- private:
-  std::string_view text_;
-  const ClassTable& table_;
-};
 
 // Returns the end of [upper]*[lower]+ at `i`, or 0. The first part gives back what the second one
 // needs; marks and letters without case belong to both.
@@ -148,14 +33,28 @@ size_t UpperWord(const CharacterScan& scan, size_t i) {
 
 // GPT-4o: [^\r\n\p{L}\p{N}]? before a word in lower case after capitals, else before one in upper
 // case; a contraction belongs to its word.
-size_t CasedWord(const CharacterScan& scan, size_t i) {
+size_t CasedWord(const CharacterScan& scan, const PieceRules& rules, size_t i) {
   const ScannedCharacter first = scan.At(i);
   const bool prefix = (first.classes & (kLetter | kNumber | kLineEnd)) == 0;
   size_t end = prefix ? LowerWord(scan, i + first.length) : 0;
   if (end == 0) end = LowerWord(scan, i);
   if (end == 0 && prefix) end = UpperWord(scan, i + first.length);
   if (end == 0) end = UpperWord(scan, i);
-  return end == 0 ? 0 : scan.Contraction(end, true);
+  if (end == 0 || rules.contractions == PieceRules::Contractions::kNone) return end;
+  return scan.Contraction(end, true);
+}
+
+// DeepSeek: ASCII letters after an ASCII symbol; [^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+.
+size_t MarkedWord(const CharacterScan& scan, size_t i) {
+  const ScannedCharacter first = scan.At(i);
+  const size_t next = i + first.length;
+  if ((first.classes & kSymbol) != 0) {
+    const size_t end = first.length == 1 ? scan.AsciiLetters(next) : next;
+    return end > next ? end : 0;
+  }
+  if ((first.classes & (kLetter | kMark)) != 0) return scan.Run(i, kLetter | kMark);
+  const size_t end = (first.classes & kLineEnd) == 0 ? scan.Run(next, kLetter | kMark) : next;
+  return end > next ? end : 0;
 }
 
 size_t PlainWord(const CharacterScan& scan, const PieceRules& rules, size_t i) {
@@ -175,7 +74,9 @@ size_t Digits(const CharacterScan& scan, const PieceRules& rules, size_t i) {
 
 size_t Symbols(const CharacterScan& scan, const PieceRules& rules, size_t i) {
   const size_t begin = scan.Is(i, ' ') ? i + 1 : i;
-  size_t end = scan.RunWithout(begin, kSpace | kLetter | kNumber);
+  size_t end = rules.words == PieceRules::Words::kMarked
+                   ? scan.Run(begin, kSymbol)
+                   : scan.RunWithout(begin, kSpace | kLetter | kNumber);
   if (end == begin) return 0;
   const auto follows = [&](size_t k) {
     for (const char c : rules.after_symbols) {
@@ -187,9 +88,11 @@ size_t Symbols(const CharacterScan& scan, const PieceRules& rules, size_t i) {
   return end;
 }
 
-// The last space before a word belongs to the word's piece.
+// Returns the end of a run of white space, or 0. The last space before a word belongs to the word's
+// piece.
 size_t Spaces(const CharacterScan& scan, const PieceRules& rules, std::string_view text, size_t i) {
   const size_t end = scan.Run(i, kSpace);
+  if (end == i) return 0;
   if (rules.lines) {
     const size_t line_end = scan.LastEnd(i, end, kLineEnd);
     if (line_end > 0) return line_end;
@@ -209,6 +112,13 @@ constexpr std::string_view kQwen2 =
 constexpr std::string_view kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+constexpr std::string_view kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kDeepSeekDigits = R"(\p{N}{1,3})";
+constexpr std::string_view kDeepSeekIdeographs = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
+constexpr std::string_view kDeepSeek =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 std::optional<PieceRules> RulesOf(std::string_view regex) {
   using Contractions = PieceRules::Contractions;
   if (regex == kGpt2) {
@@ -224,13 +134,18 @@ std::optional<PieceRules> RulesOf(std::string_view regex) {
     rules.max_digits = 1;
     return rules;
   }
-  if (regex == kGpt4o) {
-    rules.words = PieceRules::Words::kCased;
+  if (regex == kDeepSeek) {
+    rules.words = PieceRules::Words::kMarked;
     rules.contractions = Contractions::kNone;
-    rules.after_symbols = "\r\n/";
     return rules;
   }
-  return std::nullopt;
+  rules.words = PieceRules::Words::kCased;
+  rules.after_symbols = "\r\n/";
+  if (regex == kGpt4o) return rules;
+  if (regex != kTekken) return std::nullopt;
+  rules.contractions = Contractions::kNone;
+  rules.max_digits = 1;
+  return rules;
 }
 
 std::shared_ptr<const icu::RegexPattern> CompileExpression(const std::string& regex) {
@@ -261,36 +176,88 @@ void SplitByExpression(const icu::RegexPattern& regex, std::string_view text,
   utext_close(input);
 }
 
-void SplitAtDigits(bool individual, std::string_view text,
+void SplitAtDigits(size_t max_digits, std::string_view text,
                    absl::FunctionRef<void(std::string_view)> piece) {
   const CharacterScan scan(text);
   for (size_t i = 0; i < text.size();) {
-    const size_t digits = scan.Run(i, kNumber, individual ? 1 : SIZE_MAX);
+    const size_t digits = scan.Run(i, kNumber, max_digits == 0 ? SIZE_MAX : max_digits);
     const size_t end = digits > i ? digits : scan.RunWithout(i, kNumber);
     piece(text.substr(i, end - i));
     i = end;
   }
 }
 
-}  // namespace
+// Returns whether a character of kDeepSeekIdeographs begins at `i`. Their encodings are compared as
+// numbers.
+bool IsIdeograph(std::string_view text, size_t i) {
+  const auto byte = [&](size_t k) { return uint32_t{static_cast<uint8_t>(text[i + k])}; };
+  if (byte(0) < 0xE3 || byte(0) > 0xE9) return false;
+  const uint32_t encoded = byte(0) << 16 | byte(1) << 8 | byte(2);
+  return (encoded >= 0xE38180 && encoded <= 0xE383BF) ||
+         (encoded >= 0xE4B880 && encoded <= 0xE9BEA5);
+}
 
-size_t PieceEnd(const PieceRules& rules, std::string_view text, size_t begin) {
+void SplitAtIdeographs(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) {
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    const bool ideographs = IsIdeograph(text, begin);
+    while (end < text.size() && IsIdeograph(text, end) == ideographs) {
+      end += EncodedLength(text[end]);
+    }
+    piece(text.substr(begin, end - begin));
+  }
+}
+
+// Returns the end of the match that starts at `begin`, or 0.
+size_t MatchEnd(const PieceRules& rules, const CharacterScan& scan, std::string_view text,
+                size_t begin) {
   using Contractions = PieceRules::Contractions;
-  const CharacterScan scan(text);
-  if (rules.contractions != Contractions::kNone) {
+  using Words = PieceRules::Words;
+  if (rules.words == Words::kPlain && rules.contractions != Contractions::kNone) {
     const size_t end = scan.Contraction(begin, rules.contractions == Contractions::kAnyCase);
     if (end > begin) return end;
   }
-  const bool cased = rules.words == PieceRules::Words::kCased;
-  size_t end = cased ? CasedWord(scan, begin) : PlainWord(scan, rules, begin);
-  if (end == 0) end = Digits(scan, rules, begin);
+  size_t end = rules.words == Words::kPlain   ? PlainWord(scan, rules, begin)
+               : rules.words == Words::kCased ? CasedWord(scan, rules, begin)
+                                              : MarkedWord(scan, begin);
+  if (end == 0 && rules.words != Words::kMarked) end = Digits(scan, rules, begin);
   if (end == 0) end = Symbols(scan, rules, begin);
   return end != 0 ? end : Spaces(scan, rules, text, begin);
 }
 
+// Calls `piece` with the matches and with the texts between them, which only DeepSeek's rules have.
+void SplitByRules(const PieceRules& rules, std::string_view text,
+                  absl::FunctionRef<void(std::string_view)> piece) {
+  const CharacterScan scan(text);
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = MatchEnd(rules, scan, text, i);
+    if (end == 0) {
+      i += EncodedLength(text[i]);
+      continue;
+    }
+    if (i > done) piece(text.substr(done, i - done));
+    piece(text.substr(i, end - i));
+    done = i = end;
+  }
+  if (done < text.size()) piece(text.substr(done));
+}
+
+}  // namespace
+
 absl::Status PieceScanner::AddExpression(std::string_view regex) {
-  if (const std::optional<PieceRules> rules = RulesOf(regex)) {
+  // DeepSeek's file has the characters themselves.
+  const std::string spelled =
+      absl::StrReplaceAll(std::string(regex), {{"\r", R"(\r)"}, {"\n", R"(\n)"}});
+  if (const std::optional<PieceRules> rules = RulesOf(spelled)) {
     cuts_.push_back({.kind = Kind::kRules, .rules = *rules});
+    return absl::OkStatus();
+  }
+  if (regex == kDeepSeekDigits) {
+    cuts_.push_back({.kind = Kind::kDigits, .rules = {.max_digits = 3}});
+    return absl::OkStatus();
+  }
+  if (regex == kDeepSeekIdeographs) {
+    cuts_.push_back({.kind = Kind::kIdeographs});
     return absl::OkStatus();
   }
   // ICU's \s lacks U+000B and U+0085.
@@ -301,7 +268,7 @@ absl::Status PieceScanner::AddExpression(std::string_view regex) {
     return absl::UnimplementedError(
         absl::StrCat(icu_regex, " uses ", differs, ", whose meaning differs between libraries"));
   }
-  Cut cut{.kind = Kind::kIcu, .rules = {}, .regex = CompileExpression(icu_regex)};
+  Cut cut{.kind = Kind::kIcu, .regex = CompileExpression(icu_regex)};
   if (cut.regex == nullptr) {
     return absl::UnimplementedError(absl::StrCat(icu_regex, " is not an expression of ICU"));
   }
@@ -310,7 +277,11 @@ absl::Status PieceScanner::AddExpression(std::string_view regex) {
 }
 
 void PieceScanner::AddDigits(bool individual) {
-  cuts_.push_back({.kind = individual ? Kind::kDigit : Kind::kDigits, .rules = {}});
+  cuts_.push_back({.kind = Kind::kDigits, .rules = {.max_digits = individual ? size_t{1} : 0}});
+}
+
+bool PieceScanner::uses_icu() const {
+  return std::ranges::any_of(cuts_, [](const Cut& cut) { return cut.kind == Kind::kIcu; });
 }
 
 void PieceScanner::Split(std::string_view text,
@@ -324,22 +295,19 @@ void PieceScanner::SplitFrom(size_t cut, std::string_view text,
     if (!text.empty()) piece(text);
     return;
   }
-  const auto next = [&](std::string_view part) { SplitFrom(cut + 1, part, piece); };
+  const auto cut_again = [&](std::string_view part) { SplitFrom(cut + 1, part, piece); };
+  const bool last = cut + 1 == cuts_.size();
+  const absl::FunctionRef<void(std::string_view)> next =
+      last ? piece : absl::FunctionRef<void(std::string_view)>(cut_again);
   switch (cuts_[cut].kind) {
     case Kind::kRules:
-      for (size_t i = 0; i < text.size();) {
-        const size_t end = PieceEnd(cuts_[cut].rules, text, i);
-        next(text.substr(i, end - i));
-        i = end;
-      }
-      return;
-    case Kind::kDigit:
+      return SplitByRules(cuts_[cut].rules, text, next);
     case Kind::kDigits:
-      SplitAtDigits(cuts_[cut].kind == Kind::kDigit, text, next);
-      return;
+      return SplitAtDigits(cuts_[cut].rules.max_digits, text, next);
+    case Kind::kIdeographs:
+      return SplitAtIdeographs(text, next);
     case Kind::kIcu:
-      SplitByExpression(*cuts_[cut].regex, text, next);
-      return;
+      return SplitByExpression(*cuts_[cut].regex, text, next);
   }
 }
 

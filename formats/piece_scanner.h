@@ -8,6 +8,10 @@
 //              ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //   Qwen 2    LLaMA 3's with \p{N} instead of \p{N}{1,3}
 //   GPT-4o    words cut before a capital letter, [\r\n/]* after punctuation
+//   Tekken    GPT-4o's with \p{N} instead of \p{N}{1,3} and without contractions
+//   DeepSeek  three, one after the other: \p{N}{1,3}; ideographs and kana; and
+//             [!-/:-@[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|
+//             \s*[\r\n]+|\s+(?!\S)|\s+
 //
 // Other expressions are matched by ICU.
 #ifndef BRAID_FORMATS_PIECE_SCANNER_H_
@@ -34,7 +38,8 @@ namespace braid {
 // The rules by which one family of tokenizers cuts text; the fields are the differences between the
 // expressions.
 struct PieceRules {
-  enum class Words { kPlain, kCased };  // \p{L}+, or cut before a capital letter (GPT-4o)
+  // \p{L}+; cut before a capital letter (GPT-4o), before contractions; [\p{L}\p{M}]+ (DeepSeek).
+  enum class Words { kPlain, kCased, kMarked };
   enum class Contractions { kNone, kLower, kAnyCase };
   Words words = Words::kPlain;
   Contractions contractions = Contractions::kNone;
@@ -44,10 +49,6 @@ struct PieceRules {
   std::string_view after_symbols = {};  // characters that may follow punctuation
   bool lines = false;                   // \s*[\r\n]+ is a piece
 };
-
-// Returns the end of the piece of `text` that starts at byte `begin`; `text` is valid UTF-8 and
-// begin < text.size().
-size_t PieceEnd(const PieceRules& rules, std::string_view text, size_t begin);
 
 // A sequence of cuts. Immutable; thread-safe.
 class PieceScanner {
@@ -61,11 +62,14 @@ class PieceScanner {
   // Calls `piece` with consecutive parts of `text`, which must be valid UTF-8.
   void Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
 
+  // Returns whether an expression is matched by ICU.
+  bool uses_icu() const;
+
  private:
-  enum class Kind { kRules, kDigit, kDigits, kIcu };
+  enum class Kind { kRules, kDigits, kIdeographs, kIcu };
   struct Cut {
     Kind kind;
-    PieceRules rules;
+    PieceRules rules = {};  // with kDigits only max_digits is used
     std::shared_ptr<const icu::RegexPattern> regex = nullptr;  // only with kIcu
   };
   void SplitFrom(size_t cut, std::string_view text,

@@ -1,22 +1,20 @@
 #include "formats/word_encoder.h"
 
-#include <utility>
-
-#include "absl/strings/string_view.h"
+#include <cstring>
+#include <span>
 
 namespace braid {
 namespace {
 
-constexpr size_t kMaxWordBytes = 64;   // longer words seldom repeat
-constexpr size_t kBytesPerEntry = 80;  // approximate size of a table entry
 constexpr std::string_view kWordEncoderSpaceSymbol = "\xE2\x96\x81";
 
 }  // namespace
 
 WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
-    : tokenizer_(tokenizer), max_bytes_(max_bytes / 2) {
-  if (tokenizer_.word_boundaries() == nullptr) return;
-  num_mark_tokens_ = tokenizer_.Encode({&tokenizer_.word_boundaries()->mark, 1}).size();
+    : tokenizer_(tokenizer), cache_(max_bytes) {
+  if (const WordBoundaries* const boundaries = tokenizer_.word_boundaries()) {
+    num_mark_tokens_ = tokenizer_.Encode({&boundaries->mark, 1}).size();
+  }
   for (size_t c = 0; c < characters_.size(); ++c) {
     const char character = static_cast<char>(c);
     EncodeAlone({&character, 1}, &characters_[c]);
@@ -25,9 +23,12 @@ WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
 
 void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
   const bool has_pieces = tokenizer_.ForEachPiece(
-      text, [&](std::string_view piece) { EncodeWord(piece, ids); },
-      [&](int32_t token) { ids->push_back(token); });
-  if (has_pieces) return;
+      text, [&](std::string_view piece) { Add(piece, ids); },
+      [&](int32_t token) {
+        EncodeWaiting(ids);
+        ids->push_back(token);
+      });
+  if (has_pieces) return EncodeWaiting(ids);
   // The tokenizer handles a literal U+2581 specially, and an empty text has no dummy space.
   const bool cut = tokenizer_.word_boundaries() != nullptr && !text.empty() &&
                    text.find(kWordEncoderSpaceSymbol) == std::string_view::npos;
@@ -44,41 +45,48 @@ void WordEncoder::EncodeCut(std::string_view text, std::vector<int32_t>* ids) {
   size_t begin = 0;
   for (size_t end = 1; end <= spaced.size(); ++end) {
     if (end < spaced.size() && !boundaries.CanCut(spaced[end - 1], spaced[end])) continue;
-    EncodeWord(spaced.substr(begin, end - begin), ids);
+    Add(spaced.substr(begin, end - begin), ids);
     begin = end;
   }
+  EncodeWaiting(ids);
 }
 
-void WordEncoder::EncodeWord(std::string_view word, std::vector<int32_t>* ids) {
-  const auto first = static_cast<uint8_t>(word[0]);
-  if (word.size() == 1 && first < characters_.size() && !characters_[first].empty()) {
-    ids->insert(ids->end(), characters_[first].begin(), characters_[first].end());
+// Lets a word wait until its place in the cache is loaded. The bytes are copied, since those of
+// normalized text live only during the call of ForEachPiece.
+void WordEncoder::Add(std::string_view word, std::vector<int32_t>* ids) {
+  if (word.size() > kMaxWordBytes) {
+    EncodeWaiting(ids);
+    return EncodeAlone(word, ids);
+  }
+  Word& waiting = waiting_[num_waiting_++];
+  waiting.size = word.size();
+  waiting.hash = 0;
+  std::memcpy(waiting.bytes.data(), word.data(), word.size());
+  if (word.size() > 1) {
+    waiting.hash = WordCache::Hash(word);
+    cache_.Prefetch(waiting.hash);
+  }
+  if (num_waiting_ == waiting_.size()) EncodeWaiting(ids);
+}
+
+void WordEncoder::EncodeWaiting(std::vector<int32_t>* ids) {
+  for (size_t i = 0; i < num_waiting_; ++i) {
+    const Word& word = waiting_[i];
+    EncodeWord({word.bytes.data(), word.size}, word.hash, ids);
+  }
+  num_waiting_ = 0;
+}
+
+void WordEncoder::EncodeWord(std::string_view word, uint64_t hash, std::vector<int32_t>* ids) {
+  if (word.size() == 1) {
+    const std::vector<int32_t>& tokens = characters_[static_cast<uint8_t>(word[0])];
+    ids->insert(ids->end(), tokens.begin(), tokens.end());
     return;
   }
-  if (word.size() <= kMaxWordBytes && Recall(newer_, word, ids)) return;
+  if (cache_.Append(word, hash, ids)) return;
   const size_t begin = ids->size();
-  if (word.size() > kMaxWordBytes || !Recall(older_, word, ids)) {
-    EncodeAlone(word, ids);
-  }
-  if (word.size() <= kMaxWordBytes) Remember(word, ids->data() + begin, ids->size() - begin);
-}
-
-bool WordEncoder::Recall(const Memory& memory, std::string_view word,
-                         std::vector<int32_t>* ids) const {
-  if (memory.words.empty()) return false;
-  const auto found = memory.words.find(absl::string_view(word.data(), word.size()));
-  if (found == memory.words.end()) return false;
-  const int32_t* tokens = memory.tokens.data() + found->second.begin;
-  ids->insert(ids->end(), tokens, tokens + found->second.size);
-  return true;
-}
-
-void WordEncoder::Remember(std::string_view word, const int32_t* tokens, size_t num_tokens) {
-  if (newer_.num_bytes > max_bytes_) older_ = std::exchange(newer_, {});
-  newer_.words.emplace(std::string(word), Memory::Run{static_cast<uint32_t>(newer_.tokens.size()),
-                                                      static_cast<uint32_t>(num_tokens)});
-  newer_.tokens.insert(newer_.tokens.end(), tokens, tokens + num_tokens);
-  newer_.num_bytes += word.size() + num_tokens * sizeof(int32_t) + kBytesPerEntry;
+  EncodeAlone(word, ids);
+  cache_.Insert(word, hash, std::span(*ids).subspan(begin));
 }
 
 // A SentencePiece model puts a dummy space before a text. Here it replaces the first space of the

@@ -18,45 +18,41 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "formats/tokenizer.h"
+#include "formats/word_cache.h"
 
 namespace braid {
 
 // Not thread-safe; use one per thread. The tokenizer must outlive it.
 class WordEncoder {
  public:
-  // Caches about `max_bytes` of words and tokens, the most recent ones.
+  // Caches at most `max_bytes` of words and tokens, the frequent ones (word_cache.h).
   explicit WordEncoder(const Tokenizer& tokenizer, size_t max_bytes = size_t{128} << 20);
 
   // Appends the token ids of `text`, equal to tokenizer.Encode(text), to `ids`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
 
  private:
-  // Words and their tokens.
-  struct Memory {
-    struct Run {
-      uint32_t begin = 0;  // in tokens
-      uint32_t size = 0;
-    };
-    absl::flat_hash_map<std::string, Run> words;
-    std::vector<int32_t> tokens;
-    size_t num_bytes = 0;
+  static constexpr size_t kMaxWordBytes = 48;  // longer words seldom repeat
+  struct Word {
+    uint64_t hash;
+    size_t size;
+    std::array<char, kMaxWordBytes> bytes;
   };
 
   void EncodeCut(std::string_view text, std::vector<int32_t>* ids);
-  void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
-  bool Recall(const Memory& memory, std::string_view word, std::vector<int32_t>* ids) const;
-  void Remember(std::string_view word, const int32_t* tokens, size_t num_tokens);
+  void Add(std::string_view word, std::vector<int32_t>* ids);
+  void EncodeWaiting(std::vector<int32_t>* ids);
+  void EncodeWord(std::string_view word, uint64_t hash, std::vector<int32_t>* ids);
   void EncodeAlone(std::string_view word, std::vector<int32_t>* ids) const;
 
   const Tokenizer& tokenizer_;
-  const size_t max_bytes_;  // limit for each memory
   size_t num_mark_tokens_ = 0;
-  std::array<std::vector<int32_t>, 128> characters_;  // tokens for words of one ASCII character
-  // Words are added to the newer memory; when it is full it becomes the older one, from which words
-  // that are still in use are copied back.
-  Memory newer_, older_;
+  std::array<std::vector<int32_t>, 256> characters_;  // tokens for words of one byte
+  WordCache cache_;
+  // Words whose places in the cache are being loaded, the first num_waiting_ of them.
+  std::array<Word, 32> waiting_;
+  size_t num_waiting_ = 0;
   std::string spaced_;  // scratch
 };
 

@@ -24,7 +24,7 @@ WALLS = {
     r"[<\"]CLI/": r"^cli/",
     r"<faiss/": r"^retrieval/faiss_[a-z_]+\.cc$",
     r"<prometheus/": r"^server/prometheus_[a-z_]+\.(h|cc)$",
-    r"<unicode/": r"^(retrieval/(bert_characters|wordpiece_[a-z]+)|evaluation/tasks/answer_text|formats/(piece_scanner|byte_level_tokenizer))\.(cc|h)$",
+    r"<unicode/": r"^(retrieval/(bert_characters|wordpiece_[a-z]+)|evaluation/tasks/answer_text|formats/(piece_scanner|character_scan|text_normalizer))\.(cc|h)$",
     r"<sentencepiece": r"^formats/sentencepiece_module\.cc$",
 }
 

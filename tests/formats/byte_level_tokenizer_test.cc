@@ -1,7 +1,9 @@
 #include "formats/byte_level_tokenizer.h"
 
 #include <gtest/gtest.h>
+#include <unicode/normalizer2.h>
 #include <unicode/regex.h>
+#include <unicode/uniset.h>
 #include <unicode/utext.h>
 
 #include <fstream>
@@ -9,7 +11,9 @@
 
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
+#include "base/utf8.h"
 #include "formats/byte_pair_merges.h"
+#include "formats/text_normalizer.h"
 #include "formats/word_encoder.h"
 #include "tests/base/crafted_files.h"
 #include "tests/formats/random_text.h"
@@ -38,7 +42,16 @@ std::string Gpt4o() {
          R"(?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 }
 
-// The matches of an expression, by ICU.
+// DeepSeek's third expression; its file has the line ends themselves.
+constexpr char kDeepSeek[] = R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)"
+                             "\r\n"
+                             R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)"
+                             "\r\n"
+                             R"(]*|\s*[)"
+                             "\r\n"
+                             R"(]+|\s+(?!\S)|\s+)";
+
+// The matches of an expression and the texts between them, by ICU.
 class IcuSplitter {
  public:
   explicit IcuSplitter(const std::string& regex)
@@ -51,10 +64,14 @@ class IcuSplitter {
         utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &error_);
     matcher_.reset(input);
     std::vector<std::string> pieces;
+    size_t done = 0;
     while (matcher_.find(error_)) {
       const auto begin = static_cast<size_t>(matcher_.start64(error_));
-      pieces.push_back(text.substr(begin, static_cast<size_t>(matcher_.end64(error_)) - begin));
+      if (begin > done) pieces.push_back(text.substr(done, begin - done));
+      done = static_cast<size_t>(matcher_.end64(error_));
+      pieces.push_back(text.substr(begin, done - begin));
     }
+    if (done < text.size()) pieces.push_back(text.substr(done));
     EXPECT_TRUE(U_SUCCESS(error_)) << u_errorName(error_);
     utext_close(input);
     return pieces;
@@ -69,6 +86,7 @@ class IcuSplitter {
 std::string RandomPieces(std::mt19937_64& random) {
   static constexpr const char* kParts[] = {
       " ",      "  ",     "\n",     "\r\n",       "\t",      "\u00a0",  "\u2028",
+      "\x01",   "\u200d", "\u3042", "\u30ff",     "\u9fa5",  "\u9fa6",  "\u3041",
       "\v",     "\u0085", "'s",     "'RE",        "'\u017f", "'",       "'ll",
       "a",      "Word",   "UP",     "\u01c5",     "\u02b0",  "\u4e2d",  "\u0301",
       "\u0903", "1",      "2345",   "\u00bd",     "\u0663",  ".",       "/",
@@ -92,10 +110,16 @@ std::vector<std::string> Pieces(const PieceScanner& scanner, std::string_view te
 }
 
 TEST(PieceScannerTest, EqualsTheExpressionOfEachFamily) {
+  const std::string gpt4o = Gpt4o();
+  const std::string tekken = absl::StrReplaceAll(
+      gpt4o, {{std::string(kContractions) + "?", ""}, {R"(\p{N}{1,3})", R"(\p{N})"}});
   for (const std::string& regex :
-       {std::string(kGpt2), Llama3(R"(\p{N}{1,3})"), Llama3(R"(\p{N})"), Gpt4o()}) {
+       {std::string(kGpt2), Llama3(R"(\p{N}{1,3})"), Llama3(R"(\p{N})"), gpt4o, tekken,
+        std::string(kDeepSeek), std::string(R"(\p{N}{1,3})"),
+        std::string("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+")}) {
     PieceScanner scanner;
     ASSERT_TRUE(scanner.AddExpression(regex).ok());
+    EXPECT_FALSE(scanner.uses_icu()) << regex;
     IcuSplitter icu(regex);
     std::mt19937_64 random(7);
     for (int i = 0; i < 3000; ++i) {
@@ -231,6 +255,39 @@ TEST(ByteLevelTokenizerTest, NormalizesOnlyWhereAsked) {
     EXPECT_EQ(Parsed(TinyTokenizer({.normalizer = c.normalizer}))->Encode(text),
               plain->Encode(c.normalized))
         << c.normalizer;
+  }
+}
+
+// The normalizer of ICU, limited to the characters of Unicode 9.
+std::string IcuNormalized(const icu::Normalizer2& latest, const std::string& text) {
+  UErrorCode error = U_ZERO_ERROR;
+  static const icu::UnicodeSet known(u"[:age=9.0:]", error);
+  const icu::FilteredNormalizer2 filtered(latest, known);
+  const icu::Normalizer2& normalizer = filtered;
+  std::string result;
+  normalizer.normalize(icu::UnicodeString::fromUTF8(text), error).toUTF8String(result);
+  EXPECT_TRUE(U_SUCCESS(error)) << u_errorName(error);
+  return result;
+}
+
+TEST(NormalizedTest, EqualsIcuWithTheCharactersOfUnicode9) {
+  UErrorCode error = U_ZERO_ERROR;
+  const std::vector<std::pair<NormalForm, const icu::Normalizer2*>> forms = {
+      {NormalForm::kNfc, icu::Normalizer2::getNFCInstance(error)},
+      {NormalForm::kNfd, icu::Normalizer2::getNFDInstance(error)},
+      {NormalForm::kNfkc, icu::Normalizer2::getNFKCInstance(error)},
+      {NormalForm::kNfkd, icu::Normalizer2::getNFKDInstance(error)}};
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = RandomPieces(random);
+    for (const char* mark : {"\u0323", "\u0301", "\u0c3c", "\u0f71", "\u1161"}) {
+      const size_t place = CharacterOffset(text, static_cast<int64_t>(random() % 24));
+      if (random() % 3 == 0) text.insert(place, mark);
+    }
+    for (const auto& [form, icu] : forms) {
+      std::string scratch;
+      ASSERT_EQ(Normalized({&form, 1}, text, &scratch), IcuNormalized(*icu, text)) << text;
+    }
   }
 }
 

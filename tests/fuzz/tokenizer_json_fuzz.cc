@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<int32_t> ids = (*tokenizer)->Encode(parts[1]);
   for (const int32_t id : ids) BRAID_CHECK(id >= 0 && id < (*tokenizer)->vocab_size()) << id;
   std::vector<int32_t> cached;
-  braid::WordEncoder(**tokenizer).Encode(parts[1], &cached);
+  braid::WordEncoder(**tokenizer, size_t{1} << 16).Encode(parts[1], &cached);
   BRAID_CHECK(cached == ids);
   (*tokenizer)->Decode(ids);
   return 0;

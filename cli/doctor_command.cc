@@ -9,6 +9,7 @@
 #include "cli/launch_options.h"
 #include "cli/machine_checks.h"
 #include "cli/need_checks.h"
+#include "cli/pipeline_bench.h"
 #include "cli/rank_checks.h"
 #include "runs/launch_config.h"
 
@@ -19,6 +20,9 @@ struct DoctorOptions {
   int32_t ranks = 0, threads = 0, ranks_per_host = 0;
   std::string model, shared, hosts, interface;
   std::vector<std::string> corpus;
+  bool bench = false;
+  int64_t documents = 1'000'000;
+  int32_t dimension = 256;
 };
 
 constexpr int kCheckpointsKept = 2;
@@ -75,6 +79,18 @@ absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int
   return absl::OkStatus();
 }
 
+// Measures the pipeline on this machine and forecasts a corpus with docs/scale.md.
+absl::Status AddBenchFindings(const DoctorOptions& options, Findings& findings) {
+  std::cerr << "measuring embedding, neighbors and order ..." << std::endl;
+  ASSIGN_OR_RETURN(const PipelineRates rates, MeasurePipeline({.dimension = options.dimension,
+                                                               .num_threads = options.threads}));
+  const Findings described =
+      DescribeRates(rates, {.documents = static_cast<double>(options.documents),
+                            .dimension = static_cast<double>(options.dimension)});
+  findings.insert(findings.end(), described.begin(), described.end());
+  return absl::OkStatus();
+}
+
 absl::Status Doctor(Session& session, const DoctorOptions& options) {
   ASSIGN_OR_RETURN(const v1::RunSpec spec, SpecOf(options));
   const std::filesystem::path home = session.options.home;
@@ -85,6 +101,7 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   findings.insert(findings.end(), expiries.begin(), expiries.end());
   AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
   RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
+  if (options.bench) RETURN_IF_ERROR(AddBenchFindings(options, findings));
   if (session.json) {
     std::cout << FindingsToJson(findings) << std::endl;
   } else {
@@ -122,12 +139,26 @@ void AddDoctorCommand(CommandLine& program) {
       "Check that training this named model fits into memory and its checkpoints on disk");
   command->add_option("--corpus", options->corpus,
                       "Check that a corpus job on these files fits on disk");
+  CLI::Option* const bench = command->add_flag(
+      "--bench", options->bench,
+      "Measure embedding, neighbors and order here, and forecast a corpus job (about 10 s)");
+  command
+      ->add_option("--documents", options->documents,
+                   "With --bench: documents of 1,200 bytes to forecast")
+      ->check(PositiveInt64())
+      ->capture_default_str()
+      ->needs(bench);
+  command->add_option("--dimension", options->dimension, "With --bench: dimension of the vectors")
+      ->check(IntegerBetween(1, 4096))
+      ->capture_default_str()
+      ->needs(bench);
   command->footer(
       "Examples:\n"
       "  braid doctor\n"
       "  braid doctor --model 0.3B/8E --ranks 8 --ranks-per-host 2\n"
       "  braid doctor --hosts node1:2,node2:2 --shared /mnt/braid\n"
-      "  braid doctor --corpus corpus.jsonl.zst --json");
+      "  braid doctor --corpus corpus.jsonl.zst --json\n"
+      "  braid doctor --bench --documents 5000000");
   command->callback([&program, options] {
     program.action = [&program, options] { return Doctor(program.session, *options); };
   });

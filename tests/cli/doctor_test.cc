@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli/need_checks.h"
+#include "cli/pipeline_bench.h"
 #include "cli/rank_checks.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -106,6 +107,45 @@ TEST(JudgeNeedTest, CountsDirectoriesAndExpandedSizes) {
             absl::StatusCode::kNotFound);
   EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5599}).verdict, Grade::kBad);
   EXPECT_EQ(JudgeCorpusNeed(1400, {.disk_bytes = 5600}).verdict, Grade::kGood);
+}
+
+// The figures of docs/scale.md for a million documents.
+TEST(PipelineBenchTest, StatedConstantsGiveTheForecastOfTheDocuments) {
+  const ForecastCorpus million{
+      .documents = 1e6, .text_bytes = 1231, .dimension = 256, .searched_share = 1856.0 / 4000};
+  EXPECT_NEAR(EmbedSeconds(kStatedRates, million), 36.9, 0.1);
+  EXPECT_NEAR(NeighborSeconds(kStatedRates, million), 503, 1);
+  std::ifstream scale(BRAID_TESTS_DIR "/../docs/scale.md");
+  const std::string text(std::istreambuf_iterator<char>(scale), {});
+  EXPECT_THAT(text, HasSubstr("30e-9 N B"));
+  EXPECT_THAT(text, HasSubstr("83e-6 N + 3.54e-12 d N^2 P / L"));
+}
+
+TEST(PipelineBenchTest, MeasuresEveryConstantOnASmallCorpus) {
+  ASSERT_OK_AND_ASSIGN(
+      const PipelineRates rates,
+      MeasurePipeline({.documents = 3000, .dimension = 64, .text_bytes = 300, .num_threads = 1}));
+  EXPECT_GT(rates.embed, 0);
+  EXPECT_GT(rates.neighbors_document, 0);
+  EXPECT_GT(rates.neighbors_product, 0);
+  EXPECT_GT(rates.order, 0);
+  EXPECT_GT(rates.product_gflops, 0);
+}
+
+TEST(PipelineBenchTest, PrintsTheForecastBesideTheFormula) {
+  PipelineRates twice = kStatedRates;
+  twice.embed *= 2;
+  twice.neighbors_document *= 2;
+  twice.neighbors_product *= 2;
+  twice.order = 1e-6;
+  const Findings findings = DescribeRates(twice, {});
+  EXPECT_THAT(Named(findings, "bench: embed").found,
+              HasSubstr("60e-9 s N B (docs/scale.md: 30e-9); 1,000,000 documents: 72.0 s "
+                        "(docs/scale.md: 36.0 s)"));
+  EXPECT_THAT(Named(findings, "bench: neighbors").found,
+              HasSubstr("166e-6 N + 7.08e-12 d N^2 P/L (docs/scale.md: 83e-6 N + 3.54e-12"));
+  EXPECT_THAT(Named(findings, "bench: order").found,
+              HasSubstr("1e-6 s N; 1,000,000 documents: 1.0 s"));
 }
 
 TEST(FindingsTest, PrintsHintsBelowWarningsAndErrors) {

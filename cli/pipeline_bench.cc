@@ -1,0 +1,193 @@
+#include "cli/pipeline_bench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/number_text.h"
+#include "base/splitmix.h"
+#include "base/status_macros.h"
+#include "pipeline/ordering/similarity_order.h"
+#include "retrieval/block_product.h"
+#include "retrieval/document_frequencies.h"
+#include "retrieval/hashing_embedder.h"
+#include "retrieval/neighbor_graph.h"
+
+namespace braid {
+namespace {
+
+constexpr int kBenchNeighbors = 20;
+constexpr uint64_t kBenchSeed = 1;
+
+// Returns the CPU time of this process during `work` per thread that shares it. Unlike wall time,
+// it hardly depends on other programs, nor on how evenly a small corpus divides among the threads.
+template <class Work>
+double SecondsOf(int threads, const Work& work) {
+  const std::clock_t start = std::clock();
+  work();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / threads;
+}
+
+// Returns documents of words whose frequencies fall as in natural text (Zipf's law).
+std::vector<std::string> MadeUpTexts(const BenchSizes& sizes) {
+  constexpr double kWords = 30'000;
+  uint64_t state = kBenchSeed;
+  std::vector<std::string> texts(sizes.documents);
+  for (std::string& text : texts) {
+    while (std::ssize(text) < sizes.text_bytes) {
+      const double rank = std::pow(kWords, UnitInterval(NextSplitMix64(&state)));
+      absl::StrAppend(&text, absl::Hex(Mix64(static_cast<uint64_t>(rank)) >> 40), " ");
+    }
+  }
+  return texts;
+}
+
+// Returns the best of three products of [1024, 1024] matrices.
+double MeasureProducts() {
+  constexpr int32_t kExtent = 1024;
+  constexpr double kFlops = 2.0 * kExtent * kExtent * kExtent;
+  const std::vector<float> a(kExtent * kExtent, 1);
+  std::vector<float> products(a.size());
+  double best = 0;
+  for (int run = 0; run < 4; ++run) {
+    const double seconds = SecondsOf(RetrievalThreads(), [&] {
+      BlockProduct(a.data(), kExtent, a.data(), kExtent, kExtent, products.data());
+    });
+    if (run > 0) best = std::max(best, kFlops / 1e9 / std::max(seconds, 1e-9));
+  }
+  return best;
+}
+
+struct MeasuredGraph {
+  std::vector<uint32_t> ids;
+  std::vector<float> scores;
+  double prepare_seconds = 0, find_seconds = 0;
+};
+
+// Searches the neighbors of all documents in `probes` of `lists` lists.
+absl::StatusOr<MeasuredGraph> MeasureSearch(const DocumentVectors& vectors, int64_t lists,
+                                            int64_t probes) {
+  v1::NeighborConfig config;
+  config.set_index(absl::StrCat("IVF", lists, ",Flat"));
+  config.set_k(kBenchNeighbors);
+  config.set_nprobe(static_cast<int32_t>(probes));
+  config.set_recall_sample(1000);
+  MeasuredGraph graph;
+  absl::StatusOr<NeighborGraphSearch> search;
+  graph.prepare_seconds = SecondsOf(RetrievalThreads(), [&] {
+    search = NeighborGraphSearch::Prepare(vectors, config, kBenchSeed, nullptr);
+  });
+  RETURN_IF_ERROR(search.status());
+  graph.ids.resize(vectors.n * kBenchNeighbors);
+  graph.scores.resize(graph.ids.size());
+  absl::Status found;
+  graph.find_seconds = SecondsOf(RetrievalThreads(), [&] {
+    found = search->Find(0, {graph.ids, graph.scores}, nullptr);
+  });
+  RETURN_IF_ERROR(found);
+  return graph;
+}
+
+// Fits both constants of the neighbor search to searches of few and of all lists.
+absl::Status MeasureNeighbors(const DocumentVectors& vectors, PipelineRates* rates) {
+  const auto n = static_cast<double>(vectors.n);
+  // As long as those of a million documents: short lists cost more per comparison.
+  const int64_t lists = std::max<int64_t>(16, vectors.n / 250);
+  const int64_t few = std::max<int64_t>(1, lists / 16);
+  ASSIGN_OR_RETURN(const MeasuredGraph fast, MeasureSearch(vectors, lists, few));
+  ASSIGN_OR_RETURN(const MeasuredGraph graph, MeasureSearch(vectors, lists, lists));
+  const double all = n * n * vectors.d;
+  const double few_share = static_cast<double>(few) / static_cast<double>(lists);
+  rates->neighbors_product =
+      std::max(0.0, graph.find_seconds - fast.find_seconds) / (all * (1 - few_share));
+  rates->neighbors_document =
+      (fast.prepare_seconds +
+       std::max(0.0, fast.find_seconds - rates->neighbors_product * all * few_share)) /
+      n;
+  DocumentOrder order;
+  // The walk, which is most of the time of a large corpus, has one thread.
+  const double seconds = SecondsOf(1, [&] {
+    order = SimilarityOrder({kBenchNeighbors, graph.ids, graph.scores}, vectors.n);
+  });
+  rates->order = seconds / n;
+  return absl::OkStatus();
+}
+
+std::string Seconds(double seconds) {
+  return seconds < 100 ? absl::StrFormat("%.1f s", seconds) : FormatDuration(seconds);
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& sizes) {
+  const int threads_before = RetrievalThreads();
+  SetRetrievalThreads(sizes.num_threads);
+  const absl::Cleanup restore = [threads_before] { SetRetrievalThreads(threads_before); };
+  const std::vector<std::string> texts = MadeUpTexts(sizes);
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  std::vector<float> values(sizes.documents * sizes.dimension);
+  PipelineRates rates{.product_gflops = MeasureProducts()};
+  absl::Status embedded;
+  const double seconds = SecondsOf(RetrievalThreads(), [&] {
+    constexpr int32_t kNgrams = 2;
+    DocumentFrequencies frequencies(kNgrams);
+    frequencies.AddAll(views);
+    const auto embedder =
+        HashingEmbedder::Create({sizes.dimension, kNgrams}, std::move(frequencies));
+    embedded = embedder.ok() ? (*embedder)->Embed(views, values) : embedder.status();
+  });
+  RETURN_IF_ERROR(embedded);
+  int64_t bytes = 0;
+  for (const std::string& text : texts) bytes += std::ssize(text);
+  rates.embed = seconds / static_cast<double>(bytes);
+  RETURN_IF_ERROR(MeasureNeighbors({values, sizes.documents, sizes.dimension}, &rates));
+  return rates;
+}
+
+double EmbedSeconds(const PipelineRates& rates, const ForecastCorpus& corpus) {
+  return rates.embed * corpus.documents * corpus.text_bytes;
+}
+
+double NeighborSeconds(const PipelineRates& rates, const ForecastCorpus& corpus) {
+  return rates.neighbors_document * corpus.documents + rates.neighbors_product * corpus.dimension *
+                                                           corpus.documents * corpus.documents *
+                                                           corpus.searched_share;
+}
+
+Findings DescribeRates(const PipelineRates& rates, const ForecastCorpus& corpus) {
+  const auto both = [&](const std::function<double(const PipelineRates&)>& seconds) {
+    return absl::StrFormat("%s documents: %s (docs/scale.md: %s)",
+                           WithThousands(static_cast<int64_t>(corpus.documents)),
+                           Seconds(seconds(rates)), Seconds(seconds(kStatedRates)));
+  };
+  const auto formula = [](const PipelineRates& of) {
+    return absl::StrFormat("%.3ge-6 N + %.3ge-12 d N^2 P/L", of.neighbors_document * 1e6,
+                           of.neighbors_product * 1e12);
+  };
+  return {
+      {Grade::kGood, "bench: products", absl::StrFormat("%.3g GFLOP/s", rates.product_gflops), ""},
+      {Grade::kGood, "bench: embed",
+       absl::StrFormat("%.3ge-9 s N B (docs/scale.md: %.3ge-9); %s", rates.embed * 1e9,
+                       kStatedRates.embed * 1e9,
+                       both([&](const PipelineRates& of) { return EmbedSeconds(of, corpus); })),
+       ""},
+      {Grade::kGood, "bench: neighbors",
+       absl::StrFormat("%s (docs/scale.md: %s); d = %.0f, P/L = %.2f, %s", formula(rates),
+                       formula(kStatedRates), corpus.dimension, corpus.searched_share,
+                       both([&](const PipelineRates& of) { return NeighborSeconds(of, corpus); })),
+       ""},
+      {Grade::kGood, "bench: order",
+       absl::StrFormat("%.3ge-6 s N; %s documents: %s, without the held-out comparison",
+                       rates.order * 1e6, WithThousands(static_cast<int64_t>(corpus.documents)),
+                       Seconds(rates.order * corpus.documents)),
+       ""}};
+}
+
+}  // namespace braid

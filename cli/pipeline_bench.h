@@ -1,0 +1,58 @@
+// Measures the constants of the formulas of docs/scale.md on this machine, for
+// `braid doctor --bench`.
+#ifndef BRAID_CLI_PIPELINE_BENCH_H_
+#define BRAID_CLI_PIPELINE_BENCH_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "cli/finding.h"
+
+namespace braid {
+
+// A corpus of made-up text.
+struct BenchSizes {
+  int64_t documents = 32'768;
+  int32_t dimension = 256;
+  int32_t text_bytes = 1200;  // per document
+  int num_threads = 0;        // 0: all cores
+};
+
+// Seconds of the pipeline and the speed of matrix products.
+struct PipelineRates {
+  double embed = 0;               // per byte of text, hashing embedder
+  double neighbors_document = 0;  // per document: index, recall sample and fixed costs of a query
+  double neighbors_product = 0;   // per component of two vectors that are compared
+  double order = 0;               // per document: the walk, at k = 20; 0: not known
+  double product_gflops = 0;      // single-precision products of square matrices; 0: not known
+};
+
+// The constants that docs/scale.md states, measured on the two cores of docs/performance.md.
+inline constexpr PipelineRates kStatedRates = {
+    .embed = 30e-9, .neighbors_document = 83e-6, .neighbors_product = 3.54e-12};
+
+// Embeds made-up documents, searches their neighbors through IVF,Flat with few and with all lists
+// and orders them. Takes about 10 s on two cores. Requires at least 1,000 documents.
+absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& sizes);
+
+// A corpus to forecast: N documents of B bytes with vectors of d dimensions, and the share P / L of
+// lists that a search visits.
+struct ForecastCorpus {
+  double documents = 1e6;
+  double text_bytes = 1200;
+  double dimension = 256;
+  double searched_share = 0.46;  // measured with hashed vectors, docs/scale.md
+};
+
+// Returns embed * N B.
+double EmbedSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
+// Returns neighbors_document * N + neighbors_product * d N^2 P / L.
+double NeighborSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
+
+// Returns a finding per formula: the constants measured here and those of docs/scale.md, with what
+// each forecasts for `corpus`.
+Findings DescribeRates(const PipelineRates& rates, const ForecastCorpus& corpus);
+
+}  // namespace braid
+
+#endif  // BRAID_CLI_PIPELINE_BENCH_H_

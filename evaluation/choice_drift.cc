@@ -114,6 +114,9 @@ absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
       RETURN_IF_ERROR(older.status());
       // An older checkpoint may have been trained with another number.
       if (UsesExperts((*older)->config())) {
+        if (options.routing_seed.has_value()) {
+          RETURN_IF_ERROR((*older)->SetRoutingSeed(*options.routing_seed));
+        }
         RETURN_IF_ERROR((*older)->SetActiveExperts(options.active_experts));
       }
       ASSIGN_OR_RETURN(choices, ReadChoices(**older, dataset_dir, options));

@@ -20,6 +20,7 @@
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"
 #include "model/config/head_config.h"
+#include "model/config/inference_experts.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/unit_activations.h"
@@ -251,12 +252,14 @@ std::vector<int32_t> ChosenExperts(std::span<const float> keys, std::span<const 
 }
 
 absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1::ExpertSplit split,
-                                                       const std::vector<int>& layers) {
+                                                       const std::vector<int>& layers,
+                                                       std::optional<uint64_t> routing_seed) {
   const v1::ModelConfig& config = model.config();
   if (!split.layers().empty()) {
     return absl::InvalidArgumentError("split.layers: got layers, expected them in layers");
   }
   split.mutable_layers()->Assign(layers.begin(), layers.end());
+  if (routing_seed.has_value()) RETURN_IF_ERROR(model.SetRoutingSeed(*routing_seed));
   if (!UsesExperts(config)) return SplitToMeasure(model, std::move(split));
   if (config.routing().router() != v1::TOKEN_CHOICE) {
     return absl::InvalidArgumentError(
@@ -265,23 +268,26 @@ absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1:
   }
   ASSIGN_OR_RETURN(const std::set<int> counted, LayersToSplit(split, config.num_layers()));
   if (split.has_active_experts()) {
-    RETURN_IF_ERROR(CheckActiveExperts(config, "split.active_experts", split.active_experts()));
+    RETURN_IF_ERROR(CheckActiveExperts(config, "split.active_experts", split.active_experts(),
+                                       routing_seed.has_value()));
     RETURN_IF_ERROR(model.SetActiveExperts(split.active_experts()));
   }
   split.clear_layers();
   split.clear_active_experts();
   if (split.ByteSizeLong() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "split: got ", split.ShortDebugString(),
-        ", but the model has experts of its own; leave all but active_experts unset"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("split: got ", split.ShortDebugString(),
+                     ", but the model has experts of its own; leave all but active_experts unset"));
   }
   std::vector<int> asked;
   if (!layers.empty()) asked.assign(counted.begin(), counted.end());
   ASSIGN_OR_RETURN(const std::vector<int> measured, LayersToAnalyze(config, std::move(asked)));
-  ExpertActivityOptions options = {.num_experts = config.routing().num_experts(),
-                                   .active_experts = config.routing().token().active_experts(),
-                                   .expert_of = {},
-                                   .tasks = {}};
+  ExpertActivityOptions options = {
+      .num_experts = config.routing().num_experts(),
+      .active_experts = InferenceExperts(config, routing_seed.has_value()),
+      .expert_of = {},
+      .tasks = {},
+      .routing_seed = routing_seed};
   UnitOrder order(static_cast<size_t>(ExpertWidth(config)) * options.num_experts);
   std::iota(order.begin(), order.end(), 0);
   for (const int layer : measured) options.expert_of[layer] = GroupsOf(order, options.num_experts);
@@ -330,10 +336,11 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
   ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
   RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
-  if (request.has_routing_seed()) RETURN_IF_ERROR(model->SetRoutingSeed(request.routing_seed()));
-  ASSIGN_OR_RETURN(ExpertActivityOptions options,
-                   ExpertsToMeasure(*model, request.split(),
-                                    {request.layers().begin(), request.layers().end()}));
+  ASSIGN_OR_RETURN(
+      ExpertActivityOptions options,
+      ExpertsToMeasure(*model, request.split(), {request.layers().begin(), request.layers().end()},
+                       request.has_routing_seed() ? std::optional<uint64_t>(request.routing_seed())
+                                                  : std::nullopt));
   options.max_windows_per_domain = request.max_windows_per_domain();
   if (!request.tasks().empty()) {
     ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));

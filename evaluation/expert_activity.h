@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct ExpertActivityOptions {
   int64_t max_windows_per_domain = 0;
   // Tasks whose prompts are measured after the windows, each as a domain.
   std::vector<TaskPrompts> tasks;
+  // Seed of the choices of the gate RANDOM; without it all experts are used.
+  std::optional<uint64_t> routing_seed = {};
 };
 
 // Returns the experts that a token uses: `routed`, where the model routes it, without the entries
@@ -41,9 +44,11 @@ std::vector<int32_t> ChosenExperts(std::span<const float> keys, std::span<const 
 // Returns the experts of the units: those of a model with TOKEN_CHOICE experts, or those that
 // `split` makes of a dense one, 16 by keys where it does not say. `layers` may count from the last;
 // when empty, all layers with experts, and of a dense model all. InvalidArgument for other routers,
-// for copies and gates other than KEY_MEAN of a dense model, and those of ExpertSplitConfig.
+// for copies and gates other than KEY_MEAN of a dense model, for a seed without the gate RANDOM,
+// and those of ExpertSplitConfig. Sets the seed and the active experts of a model that has experts.
 absl::StatusOr<ExpertActivityOptions> ExpertsToMeasure(LanguageModel& model, v1::ExpertSplit split,
-                                                       const std::vector<int>& layers);
+                                                       const std::vector<int>& layers,
+                                                       std::optional<uint64_t> routing_seed = {});
 
 // Measures the held-out windows of a dataset. Random groups are four seeded random partitions of
 // the units into as many groups of the same size, which tokens choose by the mean of their units'

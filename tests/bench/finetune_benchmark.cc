@@ -4,7 +4,8 @@
 // of which a token uses 4 (EMoE, arXiv 2310.10908).
 //
 //   braid-bench-finetune --json finetune.json
-//   braid-bench-finetune --memory --layers 8 --d-model 2048 --vocab-size 32000 --sequence-length 256
+//   braid-bench-finetune --memory --layers 8 --d-model 2048 --vocab-size 32000
+//       --sequence-length 256
 //
 // With --memory, measures instead the memory of steps that train adapters in every layer: the peak
 // of the process above what it had before the model, beside the forecast. What is beyond the base's

@@ -18,6 +18,7 @@
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/gradient_pass.h"
+#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_data.h"
 #include "trainer/training_state.h"
 #include "trainer/validation.h"

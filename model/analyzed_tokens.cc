@@ -38,8 +38,9 @@ HiddenStates RunAnalyzed(LanguageModel& model, std::span<const int32_t> tokens, 
                          const TransformerWeights& weights, RoutingContext context) {
   const at::Tensor ids = at::tensor(at::ArrayRef<int32_t>(tokens.data(), tokens.size()), at::kLong)
                              .view({batch_size, -1});
-  return RunTransformer(model.config(), weights,
-                        TablesFor(model.config(), weights.embedding.options()), ids,
+  const v1::ModelConfig config = model.InferenceConfig();
+  context.routing_seed = model.routing_seed();
+  return RunTransformer(config, weights, TablesFor(config, weights.embedding.options()), ids,
                         MergeMode::kSegment, std::move(context));
 }
 

@@ -16,7 +16,8 @@ namespace braid {
 absl::Status CheckAnalyzed(const LanguageModel& model, std::span<const int32_t> tokens,
                            int64_t batch_size);
 
-// Runs the model on tokens [batch_size, L] that CheckAnalyzed accepts, routed as kSegment.
+// Runs the model on tokens [batch_size, L] that CheckAnalyzed accepts, routed as kSegment with the
+// model's routing seed.
 HiddenStates RunAnalyzed(LanguageModel& model, std::span<const int32_t> tokens, int64_t batch_size,
                          const TransformerWeights& weights, RoutingContext context);
 

@@ -192,6 +192,7 @@ class LanguageModel::Impl {
   }
 
   void SetRoutingSeed(uint64_t routing_seed) { routing_seed_ = routing_seed; }
+  std::optional<uint64_t> routing_seed() const { return routing_seed_; }
 
   void SetGatePenalty(double coefficient) { gate_penalty_ = coefficient; }
 
@@ -411,6 +412,12 @@ absl::Status LanguageModel::SetRoutingSeed(uint64_t routing_seed) {
   RETURN_IF_ERROR(CheckRoutingSeed(config(), routing_seed));
   impl_->SetRoutingSeed(routing_seed);
   return absl::OkStatus();
+}
+
+std::optional<uint64_t> LanguageModel::routing_seed() const { return impl_->routing_seed(); }
+
+v1::ModelConfig LanguageModel::InferenceConfig() const {
+  return impl_->InferenceConfig(0, routing_seed().has_value());
 }
 
 void LanguageModel::SetGatePenalty(double coefficient) { impl_->SetGatePenalty(coefficient); }

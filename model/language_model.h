@@ -162,6 +162,10 @@ class LanguageModel {
   // function of this seed, the layer and the position in the sequence; decoders may have another
   // seed. InvalidArgument as CheckRoutingSeed.
   absl::Status SetRoutingSeed(uint64_t routing_seed);
+  // The seed that was set.
+  std::optional<uint64_t> routing_seed() const;
+  // Returns config() with as many active experts as tokens use outside training (InferenceExperts).
+  v1::ModelConfig InferenceConfig() const;
 
   // Sets the coefficient of the penalty of the gate RELU in later training passes; initially
   // token.l1_start. Other models ignore it.

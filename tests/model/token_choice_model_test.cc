@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "model/config/inference_experts.h"
 #include "model/config/model_config.h"
+#include "model/unit_activations.h"
 #include "model/upcycling.h"
 #include "tests/model/random_model.h"
 
@@ -390,12 +391,22 @@ v1::ModelConfig RandomGateConfig() {
   return ResolveModelConfig(config).value();
 }
 
+// Returns the experts that an analysis sees in layer 0.
+std::vector<int32_t> AnalyzedChoices(LanguageModel& model, std::span<const int32_t> tokens) {
+  std::vector<int32_t> chosen;
+  EXPECT_TRUE(VisitUnits(model, tokens, 1, std::vector<int>{0}, [&](const UnitActivations& seen) {
+                chosen.assign(seen.chosen.begin(), seen.chosen.end());
+              }).ok());
+  return chosen;
+}
+
 // The choices are a function of the seed, the layer and the position: the same in a batch, alone,
 // in the decoder, and in branches.
 TEST(RoutingSeedTest, ChoosesAlikeEverywhere) {
   const auto model = SharpModel(RandomGateConfig(), 3);
   std::mt19937 random(5);
   const std::vector<int32_t> tokens = RandomTokens(24, 50, &random);
+  EXPECT_EQ(AnalyzedChoices(*model, tokens).size(), 24u * 4) << "all experts without a seed";
   const std::vector<float> together = model->Logits(tokens, 1).value();
   ASSERT_TRUE(model->SetRoutingSeed(7).ok());
   const std::vector<float> seven = model->Logits(tokens, 1).value();
@@ -409,6 +420,8 @@ TEST(RoutingSeedTest, ChoosesAlikeEverywhere) {
         std::equal(layer.chosen.begin(), layer.chosen.begin() + 48, layer.chosen.begin() + 48));
   }
   EXPECT_NE(batch.routing[0].chosen, batch.routing[1].chosen);
+  EXPECT_EQ(AnalyzedChoices(*model, tokens),
+            std::vector(batch.routing[0].chosen.begin(), batch.routing[0].chosen.begin() + 48));
   const auto decoder = model->NewDecoder(MergeMode::kSegment);
   std::vector<float> logits = decoder->Prefill(std::span(tokens).first(9)).value();
   for (size_t i = 9; i <= tokens.size(); ++i) {

@@ -43,9 +43,13 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
     if (newest) {
       ASSIGN_OR_RETURN(batch.events, follower_.After(number, kEventBatchBytes));
     }
-    const bool all_told = batch.events.empty() ? number >= newest_number
-                                               : batch.events.back().number() == newest_number;
-    if (!all_told) return batch;
+    const int64_t last_number = batch.events.empty() ? number : batch.events.back().number();
+    if (last_number < newest_number) return batch;
+    if (!batch.events.empty() && last_number > newest_number) {
+      // An end that arrived in between gets its run here: the next batch has no event for it.
+      if (HasEnded(batch.events.back().state())) Close(&batch);
+      return batch;
+    }
     if (newest && HasEnded(newest->state())) {
       Close(&batch);
     } else if (silent_end_ && is_settled_()) {

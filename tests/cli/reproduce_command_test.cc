@@ -345,10 +345,10 @@ TEST_F(ReproduceCommandTest, TestsTheQuestionOfOrder) {
 
 // All nine models once, from text to verdicts.
 TEST_F(ReproduceCommandTest, ComparesRouters) {
-  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 1'500'000, /*labeled=*/true);
   const Arguments command = {"reproduce", corpus.string(), "--paper",
                              "lory",      "--routers",     "--steps",
-                             "20",        "--output",      (root_ / "result").string(),
+                             "12",        "--output",      (root_ / "result").string(),
                              "--json"};
   const Outcome first = Run(command);
   ASSERT_EQ(first.exit_code, 0) << first.errors;

@@ -20,7 +20,8 @@ int LockRange(int descriptor, struct flock range, bool waits) {
   return 0;
 }
 
-// Opens $BRAID_STATE/locks. Returns -1 when there is no such directory.
+// Opens the file "locks" in the directory $BRAID_STATE, both created if missing. Returns -1 if the
+// variable is not set or the file cannot be opened.
 int OpenSubstitute() {
   const char* const state = std::getenv("BRAID_STATE");
   if (state == nullptr || *state == '\0') return -1;
@@ -30,7 +31,8 @@ int OpenSubstitute() {
   return open(locks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 }
 
-// The name of a range: its file by whatever path it is opened, and where it begins.
+// Names a range by the path of its file without symbolic links and by where it begins. Two mounts
+// of a directory have different names.
 std::string NameOfRange(const std::filesystem::path& file, const struct flock& range) {
   std::error_code error;
   const auto path = std::filesystem::weakly_canonical(file, error);

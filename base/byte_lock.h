@@ -19,11 +19,12 @@ off_t ByteOfName(std::string_view name);
 bool LacksLocks(int error_number);
 
 // Locks a range of `file`, which *descriptor has open, with F_RDLCK or F_WRLCK as `range.l_type`.
-// Where the file system has no locks and $BRAID_STATE names a directory (the option --state), locks
-// instead one byte of $BRAID_STATE/locks, chosen by the path of the file and the start of the
-// range, and replaces *descriptor by one of that file: such a lock excludes only threads and
-// processes of this host that have the same $BRAID_STATE. The lock is released when *descriptor is
-// closed. Returns 0, or the error: EAGAIN or EACCES if `waits` is false and the range is locked.
+// If this fails as on a file system without locks and $BRAID_STATE names a directory (the option
+// --state), locks instead one byte of $BRAID_STATE/locks, chosen by the path of the file and the
+// start of the range, and replaces *descriptor by one of that file: such a lock excludes only
+// threads and processes of this host that have the same $BRAID_STATE. The lock is released when
+// *descriptor is closed. Returns 0, or the error: EAGAIN or EACCES if `waits` is false and the
+// range is locked.
 int LockBytes(const std::filesystem::path& file, struct flock range, bool waits, int* descriptor);
 
 }  // namespace braid

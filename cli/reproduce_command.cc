@@ -247,11 +247,14 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
       ->excludes(paper);
   command->add_flag("--routers", options->routers,
                     "Compare the router of the paper lory with eight other models instead");
-  CLI::Option* quick = command->add_flag("--quick", options->quick,
-                                         "Train one seed (default): about 11 minutes on 2 cores");
+  CLI::Option* quick =
+      command->add_flag("--quick", options->quick,
+                        "Train one seed (default): for lory about 11 minutes on 2 cores; see "
+                        "--dry-run");
   command
-      ->add_flag("--full", options->full,
-                 "Train three seeds, more arms or longer runs: about 95 minutes on 2 cores")
+      ->add_flag(
+          "--full", options->full,
+          "Train three seeds, more arms or longer runs: for lory about 95 minutes on 2 cores")
       ->excludes(quick);
   command
       ->add_option("--arms", options->arms,

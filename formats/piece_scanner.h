@@ -1,7 +1,7 @@
 // Splitting of text into the pieces within which byte-level BPE merges.
 //
 // Tokenizers of the GPT-2 family cut text by a regular expression before they merge bytes. The
-// expressions of the common families are scanned by hand, at some hundred MB/s; their text is
+// expressions of the common families are scanned by hand; their text is
 //
 //   GPT-2     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //   LLaMA 3   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|

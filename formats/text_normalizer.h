@@ -13,8 +13,7 @@
 namespace braid {
 
 // Returns `text`, which must be valid UTF-8, normalized to `forms`, one after the other. The result
-// refers to `text` if it is normalized already, which is decided by a table at some hundred MB/s,
-// else to `scratch`.
+// refers to `text` if it is normalized already, which a table decides, else to `scratch`.
 std::string_view Normalized(std::span<const NormalForm> forms, std::string_view text,
                             std::string* scratch);
 

@@ -51,7 +51,7 @@ struct RankBatch {
   // The number of datasets of a mixture, whose losses are wanted; 0 without one.
   int32_t num_datasets = 0;
   Batch batch;
-  // Not less than the batch where layers are chosen for the whole batch (MixesByBatch).
+  // At least this rank's part of the batch where the whole batch chooses layers (MixesByBatch).
   int64_t micro_batch_size = 1;
   // True if a loss or gradient that is not finite is an error.
   bool must_be_finite = true;

@@ -33,9 +33,10 @@ struct AdapterFile {
 
 // Returns the file of the adapters `own`, which have the names and shapes of FinetunedLayout, with
 // the label head if it is among them. The file computes the same: where the A of q, k and v of a
-// GPT-2 differ, its rank and alpha are n times those of the n of them with adapters, so that the
-// scale stays. The A of c_attn is then theirs, one after the other, and its B has each of theirs in
-// its own rows and columns; the other adapters are filled up with zeros.
+// GPT-2 differ, its rank is n times that of the n of them with adapters, and its alpha is n times
+// (with rs_lora sqrt(n) times) theirs, so that the scale stays. The A of c_attn is then theirs, one
+// after the other, and its B has each of theirs in its own rows and columns; the other adapters are
+// filled up with zeros.
 AdapterFile AdapterFileOf(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning,
                           std::span<const AdapterTensor> own);
 

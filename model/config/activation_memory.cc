@@ -39,8 +39,8 @@ struct LayerShape {
   bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
-  // Gradients of a layer's experts that are no leaves' own: those of experts with adapters, and of
-  // merged ones that are not trained, which the gradient of their routing needs.
+  // Elements of the gradients of one layer's experts that backward computes without a parameter for
+  // them: with adapters, and where the routing of merged experts is trained but they are not.
   int64_t expert_gradients = 0;
 };
 

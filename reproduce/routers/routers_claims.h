@@ -17,7 +17,7 @@ struct RouterRival {
   const char* name;
   // Experts per token of a TOKEN_CHOICE model; 0: other models.
   int32_t active_experts = 0;
-  // Whether its training loss is that of a causal model.
+  // False if its training sees later tokens, so that its training loss cannot be compared.
   bool causal_training = true;
 };
 

@@ -13,9 +13,10 @@ constexpr char kRoutersIntroduction[] =
     "positive where soft merging is better.";
 
 constexpr char kRoutersLimits[] =
-    "Judged at equal tokens. All arms with experts have equal parameters, and so has dense-wide; "
-    "dense has those of one expert per layer. One learning rate serves all routers, none of which "
-    "was tuned.";
+    "Judged at equal tokens. All arms but dense have equal parameters, apart from those of gates; "
+    "dense has one expert per layer. All arms have the same learning rate, which was tuned for "
+    "none "
+    "of them.";
 
 constexpr int32_t kRouterExperts = 8;
 constexpr int32_t kExpertUnits = 256;

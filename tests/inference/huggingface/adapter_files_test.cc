@@ -74,6 +74,24 @@ class AdapterFilesTest : public ModelImportTest {
   }
 
   static fs::path Golden() { return BRAID_GOLDEN_MODELS; }
+
+  // Exports the adapters of `model` to again/ and compares their tensors with those of `golden`.
+  void ExpectExportedAs(const fs::path& golden, const std::string& model) {
+    v1::ExportRequest again;
+    again.set_model(model);
+    again.set_output_dir((scratch_ / "again").string());
+    again.set_adapter(true);
+    again.set_force(true);
+    ASSERT_OK(Export(again));
+    ASSERT_OK_AND_ASSIGN(const auto before, SafetensorsFile::Open(golden / kAdapterWeightsFile));
+    ASSERT_OK_AND_ASSIGN(const auto after,
+                         SafetensorsFile::Open(scratch_ / "again" / kAdapterWeightsFile));
+    ASSERT_EQ(after.tensors().size(), before.tensors().size());
+    for (const TensorInfo& tensor : before.tensors()) {
+      ASSERT_NE(after.Find(tensor.name), nullptr) << tensor.name;
+      EXPECT_EQ(*after.Bytes(tensor.name), *before.Bytes(tensor.name)) << tensor.name;
+    }
+  }
 };
 
 TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
@@ -99,20 +117,7 @@ TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
     EXPECT_LT(difference, 1e-5 * range);
     EXPECT_GT(moved, 1e-2 * range) << "the adapter has an effect";
 
-    v1::ExportRequest again;
-    again.set_model(imported.output_dir());
-    again.set_output_dir((scratch_ / "again").string());
-    again.set_adapter(true);
-    again.set_force(true);
-    ASSERT_OK(Export(again));
-    ASSERT_OK_AND_ASSIGN(const auto before, SafetensorsFile::Open(golden / kAdapterWeightsFile));
-    ASSERT_OK_AND_ASSIGN(const auto after,
-                         SafetensorsFile::Open(scratch_ / "again" / kAdapterWeightsFile));
-    ASSERT_EQ(after.tensors().size(), before.tensors().size());
-    for (const TensorInfo& tensor : before.tensors()) {
-      ASSERT_NE(after.Find(tensor.name), nullptr) << tensor.name;
-      EXPECT_EQ(*after.Bytes(tensor.name), *before.Bytes(tensor.name)) << tensor.name;
-    }
+    ExpectExportedAs(golden, imported.output_dir());
     const Json theirs = Json::parse(GetFile(golden / kAdapterConfigFile));
     const Json ours = Json::parse(GetFile(scratch_ / "again" / kAdapterConfigFile));
     for (const char* field : {"peft_type", "task_type", "r", "lora_alpha", "lora_dropout", "bias",
@@ -120,9 +125,11 @@ TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
       EXPECT_EQ(ours.value(field, Json()), theirs.value(field, Json())) << field;
     }
     // The default export is the merged model, which needs neither the base nor the adapter.
-    again.set_adapter(false);
-    again.set_output_dir((scratch_ / "merged").string());
-    ASSERT_OK(Export(again));
+    v1::ExportRequest whole;
+    whole.set_model(imported.output_dir());
+    whole.set_output_dir((scratch_ / "merged").string());
+    whole.set_force(true);
+    ASSERT_OK(Export(whole));
     v1::ImportRequest merged = Request();
     merged.set_source_dir((scratch_ / "merged").string());
     merged.set_output_dir((scratch_ / "merged-checkpoint").string());
@@ -193,18 +200,7 @@ TEST_F(AdapterFilesTest, LabelHeadsOfPeftGiveItsScoresAndTheirOwnFiles) {
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(logits[logits.size() - 3 + i], expected.values()[i], 1e-5) << i;
   }
-  v1::ExportRequest again;
-  again.set_model(imported.output_dir());
-  again.set_output_dir((scratch_ / "again").string());
-  again.set_adapter(true);
-  ASSERT_OK(Export(again));
-  ASSERT_OK_AND_ASSIGN(const auto before, SafetensorsFile::Open(golden / kAdapterWeightsFile));
-  ASSERT_OK_AND_ASSIGN(const auto after,
-                       SafetensorsFile::Open(scratch_ / "again" / kAdapterWeightsFile));
-  ASSERT_EQ(after.tensors().size(), before.tensors().size());
-  for (const TensorInfo& tensor : before.tensors()) {
-    EXPECT_EQ(*after.Bytes(tensor.name), *before.Bytes(tensor.name)) << tensor.name;
-  }
+  ExpectExportedAs(golden, imported.output_dir());
   const Json config = Json::parse(GetFile(scratch_ / "again" / kAdapterConfigFile));
   EXPECT_EQ(config["task_type"], "SEQ_CLS");
   EXPECT_EQ(config["modules_to_save"], Json({"score"}));

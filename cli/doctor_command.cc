@@ -141,7 +141,7 @@ void AddDoctorCommand(CommandLine& program) {
                       "Check that a corpus job on these files fits on disk");
   CLI::Option* const bench = command->add_flag(
       "--bench", options->bench,
-      "Measure embedding, neighbors and order here, and forecast a corpus job (about 10 s)");
+      "Measure embedding, neighbors and order here, and forecast these stages (about 10 s)");
   command
       ->add_option("--documents", options->documents,
                    "With --bench: documents of 1,200 bytes to forecast")

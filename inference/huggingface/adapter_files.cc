@@ -132,9 +132,15 @@ absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request,
 absl::StatusOr<v1::ModelConfig> WithLabels(const v1::ModelConfig& base, const fs::path& file,
                                            const WeightFiles& weights) {
   const TensorInfo* const score = weights.Find(kPeftLabelHead);
-  if (score == nullptr || score->shape.size() != 2) {
+  if (score == nullptr) {
     return BadAdapterTensor(file, kPeftLabelHead,
                             "missing, expected the label head [classes, D] of a SEQ_CLS adapter");
+  }
+  // The width bounds the number of classes by the length of the file.
+  if (score->shape.size() != 2 || score->shape[0] < 1 || score->shape[1] != base.d_model()) {
+    return BadAdapterTensor(file, kPeftLabelHead,
+                            absl::StrCat("got shape [", absl::StrJoin(score->shape, ", "),
+                                         "], expected [classes, ", base.d_model(), "]"));
   }
   if (base.has_label_head()) return base;
   v1::ModelConfig model = base;

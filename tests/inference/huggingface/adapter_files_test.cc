@@ -210,6 +210,14 @@ TEST_F(AdapterFilesTest, LabelHeadsOfPeftGiveItsScoresAndTheirOwnFiles) {
   fs::copy(Golden() / "llama2-adapter" / kAdapterWeightsFile, source() / kAdapterWeightsFile);
   EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
                "score.weight: missing");
+  // A head of many classes without width is small, but its labels would not be.
+  const std::string head = "base_model.model.score.weight";
+  const auto file = SafetensorsFile::Open(golden / kAdapterWeightsFile).value();
+  RawTensor empty = {*file.Find(head), ""};
+  empty.info.shape = {int64_t{1} << 40, 0};
+  Put(kAdapterWeightsFile, {{head, empty}});
+  EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
+               "score.weight: got shape [1099511627776, 0], expected [classes, ");
 }
 
 TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {

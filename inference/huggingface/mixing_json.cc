@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "google/protobuf/util/json_util.h"
@@ -41,10 +42,13 @@ absl::Status ReadMixingJson(const std::string& source, JsonFields* fields,
   const auto read = google::protobuf::util::JsonStringToMessage((*fields)[kMixing].dump(),
                                                                 config->mutable_layer_mixing());
   if (read.ok()) return absl::OkStatus();
+  // In ASCII: a foreign file may hold control characters, and a cut may divide a character.
+  const std::string got =
+      (*fields)[kMixing].dump(/*indent=*/-1, ' ', /*ensure_ascii=*/true).substr(0, 80);
   return absl::InvalidArgumentError(
-      absl::StrCat(source, ": ", kMixing, ": got ", (*fields)[kMixing].dump().substr(0, 80),
+      absl::StrCat(source, ": ", kMixing, ": got ", got,
                    ", expected the settings of LayerMixing (proto/braid/v1/model.proto): ",
-                   std::string(read.message())));
+                   absl::Utf8SafeCHexEscape(std::string(read.message()))));
 }
 
 }  // namespace braid

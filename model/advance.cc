@@ -200,7 +200,8 @@ LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
                        SequenceState* sequence, MixingState* mixing) {
   auto found = mixing->others.find(other);
   if (found == mixing->others.end()) {
-    found = mixing->others.emplace(other, NewLayerState(model, other, sequence->mode)).first;
+    const ModelTensors own{*sequence->config, model.weights, model.tables, sequence->routing_seed};
+    found = mixing->others.emplace(other, NewLayerState(own, other, sequence->mode)).first;
   }
   LayerState* const state = &found->second;
   if (state->position < position) {

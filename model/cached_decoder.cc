@@ -112,6 +112,8 @@ SequenceState CachedDecoder::CopyOfSequence() const {
   SequenceState copy;
   copy.tokens = sequence_.tokens;
   copy.mode = sequence_.mode;
+  copy.config = sequence_.config;
+  copy.routing_seed = sequence_.routing_seed;
   copy.active_experts = sequence_.active_experts;
   copy.last_hidden = sequence_.last_hidden;
   const int64_t position = sequence_.position();
@@ -217,6 +219,8 @@ void CachedDecoder::Reset() {
   sequence_ = {};
   sequence_.active_experts = config.routing().token().active_experts();
   sequence_.mode = mode_;
+  sequence_.config = config_.get();
+  sequence_.routing_seed = model_.routing_seed;
   for (int i = 0; i < config.num_layers(); ++i) {
     sequence_.layers.push_back(NewLayerState(model_, i, mode_));
   }

@@ -46,6 +46,10 @@ struct SequenceState {
   std::vector<LayerState> layers;
   std::map<int, MixingState> mixing;  // by mixing layer
   MergeMode mode = MergeMode::kSegment;
+  // The configuration and the seed of the decoder that owns the sequence. Decoders that step
+  // together may differ in seeds and active experts.
+  const v1::ModelConfig* config = nullptr;
+  std::optional<uint64_t> routing_seed = {};
   std::vector<int32_t> tokens;
   int active_experts = 0;  // TOKEN_CHOICE: experts of each token
   at::Tensor last_hidden;  // [1, D]: the state of the last token after the final norm.

@@ -289,6 +289,31 @@ TEST_F(MixedModelTest, SteppingTogetherAndContinuationsEqualSteppingAlone) {
   }
 }
 
+// Each decoder draws the experts of layers that are mixed in later by its own seed, also when the
+// first of those that stepped together has ended.
+TEST_F(MixedModelTest, DecodersThatStepTogetherKeepTheirOwnSeeds) {
+  v1::ModelConfig asked = Asked(v1::TOKEN_CHOICE, "alpha: 0.3 decision: TOKEN");
+  ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(
+      "token { gate: RANDOM combine_weights: EQUAL active_experts: 1 }", asked.mutable_routing()));
+  const auto model = Model(ResolveModelConfig(asked).value());
+  const std::vector<int32_t> tokens = Tokens();
+  const auto start = [&](uint64_t seed) {
+    auto decoder = model->NewDecoder(MergeMode::kSegment, 1, seed);
+    decoder->Prefill(std::span(tokens).first(1)).value();
+    return decoder;
+  };
+  auto first = start(5);
+  const auto second = start(9), alone = start(9);
+  for (size_t p = 1; p < tokens.size(); ++p) {
+    const std::vector<int32_t> next(first == nullptr ? 1 : 2, tokens[p]);
+    std::vector<Decoder*> decoders = {second.get()};
+    if (first != nullptr) decoders.insert(decoders.begin(), first.get());
+    const auto logits = model->StepTogether(decoders, next).value();
+    EXPECT_LT(MaxDifference(logits.back(), alone->Step(tokens[p]).value()), 1e-4) << p;
+    if (p == 10) first.reset();
+  }
+}
+
 TEST_F(MixedModelTest, PrefixesAreReusedUnlessThePromptDecides) {
   for (const auto& [mixing, reused] : std::map<std::string, int64_t>{
            {"alpha: 0.3", 0}, {"alpha: 0.3 decision: TOKEN", 5}, {"alpha: 1", 5}}) {

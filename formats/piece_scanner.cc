@@ -242,13 +242,15 @@ void SplitByRules(const PieceRules& rules, std::string_view text,
   if (done < text.size()) piece(text.substr(done));
 }
 
+// Returns `regex` with \r and \n as escapes. DeepSeek's file has the characters themselves.
+std::string Spelled(std::string_view regex) {
+  return absl::StrReplaceAll(std::string(regex), {{"\r", R"(\r)"}, {"\n", R"(\n)"}});
+}
+
 }  // namespace
 
 absl::Status PieceScanner::AddExpression(std::string_view regex) {
-  // DeepSeek's file has the characters themselves.
-  const std::string spelled =
-      absl::StrReplaceAll(std::string(regex), {{"\r", R"(\r)"}, {"\n", R"(\n)"}});
-  if (const std::optional<PieceRules> rules = RulesOf(spelled)) {
+  if (const std::optional<PieceRules> rules = RulesOf(Spelled(regex))) {
     cuts_.push_back({.kind = Kind::kRules, .rules = *rules});
     return absl::OkStatus();
   }
@@ -274,6 +276,11 @@ absl::Status PieceScanner::AddExpression(std::string_view regex) {
   }
   cuts_.push_back(std::move(cut));
   return absl::OkStatus();
+}
+
+bool PieceScanner::MatchesAllText(std::string_view regex) {
+  const std::optional<PieceRules> rules = RulesOf(Spelled(regex));
+  return rules.has_value() && rules->words != PieceRules::Words::kMarked;
 }
 
 void PieceScanner::AddDigits(bool individual) {

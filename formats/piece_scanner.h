@@ -59,6 +59,10 @@ class PieceScanner {
   // Cuts around digits, \p{N}: around each one, or around runs of them.
   void AddDigits(bool individual);
 
+  // Returns whether `regex` is one of the expressions above of which every text is a row of
+  // matches; DeepSeek's leave some text between matches. False for other expressions.
+  static bool MatchesAllText(std::string_view regex);
+
   // Calls `piece` with consecutive parts of `text`, which must be valid UTF-8.
   void Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
 

@@ -73,8 +73,10 @@ absl::Status AddSplit(const Json& split, const std::string& where, PieceScanner*
   }
   const Json& behavior = FieldOf(split, "behavior");
   const bool inverted = IsTrue(split, "invert");
-  // Removing all that does not match keeps the matches, and the known expressions match all text.
-  const bool matches = behavior == Json("Isolated") || (behavior == Json("Removed") && inverted);
+  // Removing all that does not match is the same as isolating matches if all text matches.
+  const bool matches = behavior == Json("Isolated") ||
+                       (behavior == Json("Removed") && inverted &&
+                        PieceScanner::MatchesAllText(regex.get_ref<const std::string&>()));
   if (!matches) {
     return Unsupported(absl::StrCat(where, ".behavior"), behavior.dump(), "\"Isolated\"");
   }

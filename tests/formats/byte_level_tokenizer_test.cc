@@ -382,5 +382,13 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
             Parsed(other)->Encode("the cat 12"));
 }
 
+TEST(WholeTextExpressionsTest, AreThoseThatLeaveNoTextBetweenMatches) {
+  EXPECT_TRUE(PieceScanner::MatchesAllText(
+      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"));
+  for (const char* some : {R"(\p{N}{1,3})", R"(\p{L}+)", R"([0-9])"}) {
+    EXPECT_FALSE(PieceScanner::MatchesAllText(some)) << some;
+  }
+}
+
 }  // namespace byte_level_tokenizer_test
 }  // namespace braid

@@ -1,5 +1,7 @@
 #include "base/byte_lock.h"
 
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,12 +9,18 @@
 #include <cstdlib>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_error.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
 
+namespace fs = std::filesystem;
+
+// The results of lock calls are 0 or the error.
 int LockRange(int descriptor, struct flock range, bool waits) {
   while (fcntl(descriptor, waits ? F_OFD_SETLKW : F_OFD_SETLK, &range) != 0) {
     if (errno != EINTR) return errno;
@@ -20,23 +28,51 @@ int LockRange(int descriptor, struct flock range, bool waits) {
   return 0;
 }
 
-// Opens the file "locks" in the directory $BRAID_STATE, both created if missing. Returns -1 if the
-// variable is not set or the file cannot be opened.
-int OpenSubstitute() {
-  const char* const state = std::getenv("BRAID_STATE");
-  if (state == nullptr || *state == '\0') return -1;
-  std::error_code error;
-  std::filesystem::create_directories(state, error);
-  const std::filesystem::path locks = std::filesystem::path(state) / "locks";
-  return open(locks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+int FlockFile(int descriptor, bool waits) {
+  while (flock(descriptor, waits ? LOCK_EX : LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
 }
 
-// Names a range by the path of its file without symbolic links and by where it begins. Two mounts
-// of a directory have different names.
-std::string NameOfRange(const std::filesystem::path& file, const struct flock& range) {
+// Returns whether this error of a lock means that the file system has no such locks, now or ever.
+bool LacksLocks(int error_number) {
+  return error_number == ENOLCK || error_number == ENOSYS || error_number == EOPNOTSUPP;
+}
+
+absl::StatusOr<bool> IsLocked(int error_number, const fs::path& file) {
+  if (error_number == 0) return true;
+  if (error_number == EAGAIN || error_number == EACCES) return false;
+  return SystemError("lock", file, error_number);
+}
+
+// Opens $BRAID_STATE/locks and locks the byte that stands for a range of an open file. Sets
+// *substitute to -1 and returns true if the variable is not set.
+absl::StatusOr<bool> LockSubstitute(const fs::path& file, int descriptor, const struct flock& range,
+                                    bool waits, int* substitute) {
+  *substitute = -1;
+  const char* const state = std::getenv("BRAID_STATE");
+  if (state == nullptr || *state == '\0') return true;
   std::error_code error;
-  const auto path = std::filesystem::weakly_canonical(file, error);
-  return absl::StrCat((error ? file : path).string(), "#", range.l_start);
+  fs::create_directories(state, error);
+  if (error) return SystemError("create --state", state, error.value());
+  const fs::path locks = fs::path(state) / "locks";
+  const int opened = open(locks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (opened < 0) return SystemError("open the lock file of --state", locks, errno);
+  *substitute = opened;
+  struct stat status = {};
+  if (fstat(descriptor, &status) != 0) return SystemError("stat", file, errno);
+  struct flock byte = range;
+  byte.l_start = ByteOfName(absl::StrCat(status.st_dev, ":", status.st_ino, "#", range.l_start));
+  byte.l_len = 1;
+  return IsLocked(LockRange(opened, byte, waits), locks);
+}
+
+// Joins the locks on a file and on its substitute, of which the latter is enough where the file
+// system has no locks.
+absl::StatusOr<bool> IsLocked(int error_number, int substitute, const fs::path& file) {
+  if (substitute >= 0 && LacksLocks(error_number)) return true;
+  return IsLocked(error_number, file);
 }
 
 }  // namespace
@@ -47,20 +83,39 @@ off_t ByteOfName(std::string_view name) {
   return static_cast<off_t>(hash >> 2);
 }
 
-bool LacksLocks(int error_number) {
-  return error_number == ENOLCK || error_number == ENOSYS || error_number == EOPNOTSUPP;
+LockDescriptors::LockDescriptors(LockDescriptors&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), substitute_(std::exchange(other.substitute_, -1)) {}
+
+LockDescriptors& LockDescriptors::operator=(LockDescriptors&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(substitute_, other.substitute_);
+  return *this;
 }
 
-int LockBytes(const std::filesystem::path& file, struct flock range, bool waits, int* descriptor) {
-  const int error_number = LockRange(*descriptor, range, waits);
-  if (!LacksLocks(error_number)) return error_number;
-  const int substitute = OpenSubstitute();
-  if (substitute < 0) return error_number;
-  close(*descriptor);
-  *descriptor = substitute;
-  range.l_start = ByteOfName(NameOfRange(file, range));
-  range.l_len = 1;
-  return LockRange(substitute, range, waits);
+LockDescriptors::~LockDescriptors() {
+  for (const int descriptor : {file_, substitute_}) {
+    if (descriptor >= 0) close(descriptor);
+  }
+}
+
+absl::StatusOr<bool> LockBytes(const fs::path& file, const struct flock& range, bool waits,
+                               LockDescriptors* descriptors) {
+  ASSIGN_OR_RETURN(const bool first, LockSubstitute(file, descriptors->file_, range, waits,
+                                                    &descriptors->substitute_));
+  if (!first) return false;
+  return IsLocked(LockRange(descriptors->file_, range, waits), descriptors->substitute_, file);
+}
+
+absl::StatusOr<bool> LockWholeFile(const fs::path& file, bool waits, LockDescriptors* descriptors) {
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  ASSIGN_OR_RETURN(const bool first, LockSubstitute(file, descriptors->file_, whole, waits,
+                                                    &descriptors->substitute_));
+  if (!first) return false;
+  int error_number = FlockFile(descriptors->file_, waits);
+  if (LacksLocks(error_number)) error_number = LockRange(descriptors->file_, whole, waits);
+  return IsLocked(error_number, descriptors->substitute_, file);
 }
 
 }  // namespace braid

@@ -1,14 +1,13 @@
 #include "base/directory_use.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
-#include "base/byte_lock.h"
 #include "base/file_error.h"
+#include "base/status_macros.h"
 
 namespace braid {
 namespace {
@@ -47,41 +46,34 @@ absl::StatusOr<DirectoryUse> DirectoryUse::Share(const fs::path& home, const fs:
   const std::string name = DirectoryInHome(home, path);
   if (name.empty()) return DirectoryUse();
   const fs::path file = UsesFile(home);
-  DirectoryUse use(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   // A user of the home of another user can share what it may only read.
-  if (use.descriptor_ < 0) use.descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (use.descriptor_ < 0) {
+  const bool may_write = descriptor >= 0;
+  if (!may_write) descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) {
     const bool read_only = errno == ENOENT || errno == EACCES || errno == EROFS;
     if (read_only) return DirectoryUse();
     return SystemError("open", file, errno);
   }
-  const int error_number = LockBytes(file, LockOf(name, F_RDLCK), /*waits=*/true, &use.descriptor_);
-  if (error_number != 0) return SystemError("lock", file, error_number);
+  DirectoryUse use(descriptor);
+  const absl::StatusOr<bool> locked =
+      LockBytes(file, LockOf(name, F_RDLCK), /*waits=*/true, &use.descriptors_);
+  // The $BRAID_STATE of another user.
+  if (!may_write && absl::IsPermissionDenied(locked.status())) return DirectoryUse();
+  RETURN_IF_ERROR(locked.status());
   return use;
 }
 
 absl::StatusOr<std::optional<DirectoryUse>> DirectoryUse::TryReserve(const fs::path& home,
                                                                      const fs::path& path) {
   const fs::path file = UsesFile(home);
-  DirectoryUse use(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (use.descriptor_ < 0) return SystemError("open", file, errno);
-  const int error_number = LockBytes(file, LockOf(DirectoryInHome(home, path), F_WRLCK),
-                                     /*waits=*/false, &use.descriptor_);
-  if (error_number == 0) return std::optional(std::move(use));
-  if (error_number == EAGAIN || error_number == EACCES) return std::nullopt;
-  return SystemError("lock", file, error_number);
-}
-
-DirectoryUse::DirectoryUse(DirectoryUse&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-DirectoryUse& DirectoryUse::operator=(DirectoryUse&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-DirectoryUse::~DirectoryUse() {
-  if (descriptor_ >= 0) close(descriptor_);
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) return SystemError("open", file, errno);
+  DirectoryUse use(descriptor);
+  ASSIGN_OR_RETURN(const bool locked, LockBytes(file, LockOf(DirectoryInHome(home, path), F_WRLCK),
+                                                /*waits=*/false, &use.descriptors_));
+  if (!locked) return std::nullopt;
+  return std::optional(std::move(use));
 }
 
 }  // namespace braid

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/byte_lock.h"
 
 namespace braid {
 
@@ -33,14 +34,11 @@ class DirectoryUse {
                                                                 const std::filesystem::path& path);
 
   DirectoryUse() = default;
-  DirectoryUse(DirectoryUse&& other) noexcept;
-  DirectoryUse& operator=(DirectoryUse&& other) noexcept;
-  ~DirectoryUse();
 
  private:
-  explicit DirectoryUse(int descriptor) : descriptor_(descriptor) {}
+  explicit DirectoryUse(int descriptor) : descriptors_(descriptor) {}
 
-  int descriptor_ = -1;
+  LockDescriptors descriptors_;
 };
 
 }  // namespace braid

@@ -1,12 +1,16 @@
 #include "base/file_lock.h"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -15,6 +19,9 @@
 
 namespace braid {
 namespace file_lock_test {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class FileLockTest : public ::testing::Test {
  protected:
@@ -101,6 +108,75 @@ TEST_F(FileLockTest, ReportsWhyItCannotBeOpened) {
   std::filesystem::create_symlink("elsewhere", path_);
   EXPECT_FALSE(FileLock::Take(path_).ok());
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "elsewhere"));
+}
+
+// Locks with $BRAID_STATE.
+class SubstituteLockTest : public FileLockTest {
+ protected:
+  SubstituteLockTest() { setenv("BRAID_STATE", state_.c_str(), 1); }
+  ~SubstituteLockTest() override { unsetenv("BRAID_STATE"); }
+
+  // Returns the first locked byte of the substitute, or -1.
+  int64_t LockedByte() const {
+    const int descriptor = open((state_ / "locks").c_str(), O_RDWR | O_CLOEXEC);
+    struct flock range = {};
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    EXPECT_EQ(fcntl(descriptor, F_OFD_GETLK, &range), 0);
+    close(descriptor);
+    return range.l_type == F_UNLCK ? -1 : range.l_start;
+  }
+
+  const std::filesystem::path state_ = directory_.path() / "state";
+};
+
+// A process to which the file system reports no locks, for a moment, has only the substitute.
+TEST_F(SubstituteLockTest, IsHeldWithTheLockOfTheFile) {
+  {
+    const std::optional<FileLock> lock = Try();
+    ASSERT_TRUE(lock);
+    EXPECT_GE(LockedByte(), 0);
+    EXPECT_FALSE(Try());
+    unsetenv("BRAID_STATE");
+    EXPECT_FALSE(Try()) << "the file is locked, too";
+    setenv("BRAID_STATE", state_.c_str(), 1);
+  }
+  EXPECT_EQ(LockedByte(), -1);
+  EXPECT_TRUE(Try());
+}
+
+TEST_F(SubstituteLockTest, IsReleasedIfTheFileIsLockedByAnother) {
+  unsetenv("BRAID_STATE");
+  const std::optional<FileLock> lock = Try();
+  setenv("BRAID_STATE", state_.c_str(), 1);
+  EXPECT_FALSE(Try());
+  EXPECT_EQ(LockedByte(), -1);
+}
+
+TEST_F(SubstituteLockTest, IsTheSameForAllNamesOfAFile) {
+  const auto byte_of = [&](const std::filesystem::path& path) {
+    const FileLock lock = FileLock::Take(path).value();
+    return LockedByte();
+  };
+  const int64_t byte = byte_of(path_);
+  std::filesystem::create_hard_link(path_, directory_.path() / "other name");
+  EXPECT_EQ(byte_of(directory_.path() / "other name"), byte);
+  EXPECT_NE(byte_of(directory_.path() / "other file"), byte);
+}
+
+TEST_F(SubstituteLockTest, IsPrivateToItsUser) {
+  ASSERT_TRUE(Try());
+  EXPECT_EQ(std::filesystem::status(state_ / "locks").permissions(), std::filesystem::perms(0600));
+}
+
+TEST_F(SubstituteLockTest, ReportsAStateThatCannotBeUsed) {
+  std::ofstream(state_) << "a file";
+  EXPECT_THAT(FileLock::TryTake(path_).status().message(),
+              AllOf(HasSubstr(state_.string()), HasSubstr("Not a directory")));
+  std::filesystem::remove(state_);
+  std::filesystem::create_directories(state_ / "locks");
+  EXPECT_THAT(FileLock::Take(path_).status().message(),
+              AllOf(HasSubstr((state_ / "locks").string()), HasSubstr("Is a directory")));
 }
 
 }  // namespace file_lock_test

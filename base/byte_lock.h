@@ -37,7 +37,7 @@ class LockDescriptors {
   friend absl::StatusOr<bool> LockWholeFile(const std::filesystem::path&, bool, LockDescriptors*);
 
   int file_ = -1;
-  int substitute_ = -1;  // of $BRAID_STATE/locks; -1 if that is not set
+  int substitute_ = -1;  // has $BRAID_STATE/locks open; -1 if that is not set
 };
 
 // Locks a range of `file`, which is open in `descriptors`, with F_RDLCK or F_WRLCK as

@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
-
-#include "model/kernels/expert_selection.h"
+#include <numeric>
 
 namespace braid {
 
@@ -22,7 +22,7 @@ std::span<const int32_t> DocumentPools::Append(bool begins, std::span<const floa
                                   probabilities.end());
     return {};
   }
-  if (document.absent.empty()) document.absent = AbsentExperts(document);
+  if (document.absent.empty() && pool_ < num_experts_) document.absent = AbsentExperts(document);
   return document.absent;
 }
 
@@ -46,12 +46,11 @@ std::vector<int32_t> DocumentPools::AbsentExperts(const Document& document) cons
   for (size_t i = 0; i < document.probabilities.size(); ++i) {
     sums[i % num_experts_] += document.probabilities[i];
   }
-  const std::vector<float> scores(sums.begin(), sums.end());
-  std::vector<int32_t> pool(pool_), absent;
-  SelectExperts(scores.data(), 1, num_experts_, pool_, ExpertSelection::kTop, pool.data());
-  for (int32_t e = 0; e < num_experts_; ++e) {
-    if (!std::ranges::binary_search(pool, e)) absent.push_back(e);
-  }
+  std::vector<int32_t> experts(num_experts_);
+  std::iota(experts.begin(), experts.end(), 0);
+  std::ranges::stable_sort(experts, std::greater(), [&](int32_t e) { return sums[e]; });
+  std::vector<int32_t> absent(experts.begin() + pool_, experts.end());
+  std::ranges::sort(absent);
   return absent;
 }
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace braid {
@@ -97,6 +98,24 @@ TEST_F(DocumentPoolsTest, EqualTheirDefinition) {
       }
     }
   }
+}
+
+// The third place goes to expert 6 by a difference that float sums do not hold.
+TEST_F(DocumentPoolsTest, SumsAreComparedInDoublePrecision) {
+  DocumentPools pools(PoolConfig());
+  const std::vector<float> row = {0.25f, 0.5f, 0.5f, 0, 0, 0, 0.25f};
+  std::vector<float> last = row;
+  last[6] = std::nextafter(last[6], 1.0f);
+  for (int64_t t = 0; t < kSegment; ++t) pools.Append(t == 0, t + 1 < kSegment ? row : last);
+  EXPECT_THAT(pools.Append(false, row), testing::ElementsAre(0, 3, 4, 5));
+}
+
+TEST_F(DocumentPoolsTest, APoolOfAllExpertsLeavesAllOfThem) {
+  v1::RoutingConfig config = PoolConfig();
+  config.mutable_token()->set_document_pool(kExperts);
+  const at::Tensor scores = TensorOf(RandomScores(3 * kSegment));
+  const at::Tensor starts = at::zeros({1, 3 * kSegment}, at::kInt);
+  EXPECT_TRUE(PooledScores(scores, starts, config).equal(scores));
 }
 
 TEST_F(DocumentPoolsTest, ALaterScoreChangesNoEarlierRow) {

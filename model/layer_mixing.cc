@@ -101,7 +101,7 @@ LayerMixer::Scores LayerMixer::DecideTogether(const Scores& own,
   at::Tensor sums = at::cat(
       {sum(Votes(own.scores)), sum(own.scores), sum(own.probabilities),
        at::full({1}, static_cast<double>(positions), own.scores.options().dtype(at::kDouble))});
-  if (context.stands_in) sums = sums * 0;
+  if (context.stands_in) sums = sums.nan_to_num() * 0;
   if (context.sum_over_ranks != nullptr) sums = SumOverRanks(sums, *context.sum_over_ranks);
   const auto part = [&](int64_t index) { return sums.narrow(0, index * candidates, candidates); };
   const auto mean = [&](int64_t index) {

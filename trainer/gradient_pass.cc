@@ -77,6 +77,7 @@ struct PassStep {
   double gradient_scale;
   LanguageModel& model;
   Communicator& communicator;
+  bool alone = false;  // decisions for the whole batch are those of this rank's sequences
 };
 
 // Sequences [begin, end) of the rank's batch; none for those that stand in.
@@ -121,7 +122,7 @@ absl::StatusOr<TrainResult> RunMicroBatch(const PassStep& step, const MicroBatch
   if (!step.work.instances.empty()) {
     identity.instances = std::span(step.work.instances).subspan(part.begin, part.end - part.begin);
   }
-  if (MixesByBatch(step.model.config())) {
+  if (MixesByBatch(step.model.config()) && !step.alone) {
     identity.sum_over_ranks = [&](std::span<double> values) {
       const ScopedPhase phase(Phase::kCommunication);
       return step.communicator.AllReduceSum(values);
@@ -223,12 +224,13 @@ absl::Status CheckFinite(const PassStep& step, const MicroBatch& part) {
 
 // Returns the error of a step whose loss or gradient is not finite, the same on every rank: the
 // first micro-batch of the lowest rank that is not finite by itself. Sums over micro-batches and
-// ranks hide which of them was the source, so the step is repeated here; the weights have not been
-// updated yet.
+// ranks, and decisions for the whole batch, hide which of them was the source, so each rank repeats
+// the step alone; the weights have not been updated yet.
 absl::Status NonFinite(const PassStep& step) {
+  const PassStep alone{step.work, step.gradient_scale, step.model, step.communicator, true};
   absl::Status mine;
   for (const MicroBatch& part : MicroBatchesOf(step)) {
-    if (mine.ok()) mine = CheckFinite(step, part);
+    if (mine.ok() && part.begin < part.end) mine = CheckFinite(alone, part);
   }
   RETURN_IF_ERROR(AgreeOnStatus(step.communicator, mine));
   return AgreeOnStatus(

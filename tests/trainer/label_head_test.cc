@@ -162,6 +162,9 @@ TEST_P(LabelHeadTest, RanksAndAdaptersLearnTheSameCurve) {
     EXPECT_GT(expected.back().validation().loss(), 0);
     EXPECT_EQ(expected.back().validation().has_accuracy(), !regression());
     spec = Spec(adapters, 8);
+    // The first steps of Adam are as long for gradients of rounding size as for others, and their
+    // signs depend on the order of sums. A large epsilon makes a step as precise as its gradient.
+    spec.mutable_optimizer()->set_epsilon(1e-3);
     const auto few = *Trained(spec).ReadMetrics(0);
     spec.set_world_size(2);
     spec.mutable_batch()->set_micro_batch_size(1);

@@ -42,7 +42,7 @@ ESCAPES = [(r"\\f(\[[^]\n]*\]|\(..|.)|\\s[-+]?\d+|\\[&|^/,:%]|\\\".*", ""), (r"\
            (r"\\\([aco]q", "'"), (r"\\-", "-"), (r"\\\(..|\\\[[^]\n]*\]|\\\*\(..|\\\*.", " "),
            (r"\\e", r"\\"), (r"\\ ", " ")]
 MAX_FILE_BYTES = 16 << 20   # larger files are data
-MAX_TEXT_BYTES = 64 << 10   # limit for one file
+MAX_TEXT_BYTES = 64 << 10   # limit for one document, and for one file where there is enough text
 MIN_TEXT_BYTES = 200
 MAX_DOMAIN_SHARE, MIN_DOMAIN_SHARE = 0.30, 0.01
 
@@ -136,7 +136,7 @@ def fair_level(sizes, target):
     return sizes[-1] if sizes else 0
 
 
-def gather(options):
+def gather(options, whole_files):
     """Returns a list of (path, domain, text), domains filled evenly up to options.bytes."""
     files, wanted = find_files(options.root), set(options.domains or DOMAINS)
     # Domains named by the user are kept whole.
@@ -151,7 +151,8 @@ def gather(options):
         domain, texts = read_texts(os.path.join(options.root, path), files[path])
         if domain not in wanted or used[domain] >= limit:
             continue
-        for text in (split(text, MAX_TEXT_BYTES)[0] for text in texts):
+        parts = (split(text, MAX_TEXT_BYTES) for text in texts)
+        for text in (text for part in parts for text in (part if whole_files else part[:1])):
             for part in split(text, options.split_bytes):
                 digest = key(part, 0)
                 if len(text.encode()) >= MIN_TEXT_BYTES and part.strip() and digest not in seen:
@@ -220,13 +221,18 @@ def parse_options():
 
 def main():
     options = parse_options()
-    documents, sizes = gather(options), collections.Counter()
-    for _, domain, text in documents:
-        sizes[domain] += len(text.encode())
-    if sum(sizes.values()) < min(options.min_bytes, options.bytes):
+    # Long files make a domain less varied, so they are kept whole only where text is short.
+    for whole_files in (False, True):
+        documents, sizes = gather(options, whole_files), collections.Counter()
+        for _, domain, text in documents:
+            sizes[domain] += len(text.encode())
+        enough = sum(sizes.values()) >= min(options.min_bytes, options.bytes)
+        if enough:
+            break
+    if not enough:
         sys.exit(f"gather_text.py: too little text below {options.root}: got {dict(sizes)}, "
                  f"expected {options.min_bytes} bytes; install packages with documentation and "
-                 "sources, such as manpages-dev, libstdc++-12-dev and perl-doc")
+                 "sources, such as manpages-dev, g++ and perl-doc")
     write(options.output, documents, options.seed)
     print(f"{len(documents):,} documents, {sum(sizes.values()) / 1e6:.1f} MB of this machine's "
           f"text in {len(sizes)} domains")

@@ -65,6 +65,13 @@ def main():
         assert 2000 < sum(len(record["text"].encode()) for record in parts) <= 5000
         _, _, python = gather(root, "--domains", "python")
         assert {record["domain"] for record in python} == {"python"}, python
+        # A long file is cut, unless there is too little text without the rest of it.
+        write(root, "usr/lib/python3/long.py", "".join(f"x{i} = {i}\n" for i in range(15000)))
+        for least, expected in [("1", 1), ("150KB", 4)]:
+            _, _, whole = gather(root, "--bytes", "1MB", "--min-bytes", least)
+            long = [r for r in whole if r["source"] == "/usr/lib/python3/long.py"]
+            assert len(long) == expected, len(long)
+            assert all(len(record["text"]) <= 64 << 10 for record in long)
         for options, message in [(("--domains", "pyton"), "pyton"), (("--bytes", "x"), "5MB"),
                                  (("--min-bytes", "1GB"), "too little text")]:
             run = gather(root, *options)[0]

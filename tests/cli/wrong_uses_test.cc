@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -195,9 +197,17 @@ class WrongUsesTest : public ::testing::Test {
   void DamageCopies() {
     const fs::path run = root_ / "home/runs/run-000001";
     const auto copy = [&](const fs::path& from, const char* name) {
-      fs::copy(from, root_ / name,
-               fs::copy_options::recursive | fs::copy_options::copy_symlinks |
-                   fs::copy_options::overwrite_existing);
+      // The supervisor of the run that has ended may still replace files.
+      std::error_code error;
+      for (int attempt = 0; attempt < 100; ++attempt) {
+        fs::copy(from, root_ / name,
+                 fs::copy_options::recursive | fs::copy_options::copy_symlinks |
+                     fs::copy_options::overwrite_existing,
+                 error);
+        if (!error) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      EXPECT_FALSE(error) << from << ": " << error.message();
       return root_ / name;
     };
     WriteFile(copy(run, "garbled_run") / "run.textproto", "model { d_model: x }");

@@ -69,10 +69,19 @@ void JobWorker::Loop() {
     if (job.ok() && job->has_value()) {
       Run(**job);
       Release();
-    } else if (!stopping_) {
-      jobs_->WaitForChange(seen, kJobWorkerPollInterval);
+      continue;
     }
+    Report(job.status());
+    if (!stopping_) jobs_->WaitForChange(seen, kJobWorkerPollInterval);
   }
+}
+
+void JobWorker::Report(const absl::Status& claim) {
+  std::lock_guard guard(mutex_);
+  if (claim.message() == claim_error_) return;
+  claim_error_ = std::string(claim.message());
+  if (claim.ok()) return;
+  std::cerr << "cannot start queued jobs: " << claim_error_ << "; trying again" << std::endl;
 }
 
 absl::StatusOr<bool> JobWorker::HoldLock() {

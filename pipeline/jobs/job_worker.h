@@ -46,6 +46,8 @@ class JobWorker {
   void Loop();
   absl::StatusOr<std::optional<v1::Job>> Claim();
   absl::StatusOr<bool> HoldLock();
+  // Prints the error of a claim unless it is that of the claim before.
+  void Report(const absl::Status& claim);
   void Release();
   void Run(const v1::Job& job);
   absl::StatusOr<v1::JobResult> RunStages(const v1::Job& job);
@@ -56,10 +58,11 @@ class JobWorker {
   StageStore* const stages_;
   const double retry_seconds_;
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // guards lock_, num_running_, unrecorded_
+  std::mutex mutex_;  // guards lock_, num_running_, unrecorded_, claim_error_
   std::optional<FileLock> lock_;
   int num_running_ = 0;
   std::map<std::string, absl::Status> unrecorded_;
+  std::string claim_error_;
   std::vector<std::jthread> threads_;
 };
 

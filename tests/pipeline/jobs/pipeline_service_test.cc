@@ -4,11 +4,15 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <streambuf>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,7 +29,9 @@ namespace braid {
 namespace pipeline_service_test {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 // A server of one home directory, called through an in-process channel.
 class Server {
@@ -109,6 +115,44 @@ class PipelineServiceTest : public testing::Test {
   const fs::path home_ = NewDirectory();
   const fs::path corpus_ = NewDirectory() / "tiny.jsonl";
 };
+
+// Collects what other threads write to std::cerr.
+class ErrorOutput : public std::streambuf {
+ public:
+  ErrorOutput() : original_(std::cerr.rdbuf(this)) {}
+  ~ErrorOutput() override { std::cerr.rdbuf(original_); }
+
+  std::string text() const {
+    const std::lock_guard guard(mutex_);
+    return text_;
+  }
+
+ private:
+  int_type overflow(int_type c) override {
+    const std::lock_guard guard(mutex_);
+    text_ += static_cast<char>(c);
+    return c;
+  }
+
+  mutable std::mutex mutex_;
+  std::string text_;
+  std::streambuf* const original_;
+};
+
+TEST_F(PipelineServiceTest, SaysOnceWhyNoJobCanStartAndGoesOnWhenItCan) {
+  fs::create_directories(home_ / kWorkerLockFile);
+  ErrorOutput errors;
+  Server server(home_);
+  const std::string id = MustSubmit(server, SmallSpec(corpus_));
+  for (int i = 0; i < 6000 && !errors.text().ends_with("trying again\n"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_THAT(errors.text(), AllOf(StartsWith("cannot start queued jobs: "),
+                                   HasSubstr((home_ / kWorkerLockFile).string())));
+  fs::remove(home_ / kWorkerLockFile);
+  EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED);
+  EXPECT_EQ(std::ranges::count(errors.text(), '\n'), 1) << errors.text();
+}
 
 TEST_F(PipelineServiceTest, RunsAJobToTheEndAndStreamsGapFreeEvents) {
   Server server(home_);

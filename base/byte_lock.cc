@@ -40,8 +40,10 @@ bool LacksLocks(int error_number) {
   return error_number == ENOLCK || error_number == ENOSYS || error_number == EOPNOTSUPP;
 }
 
-absl::StatusOr<bool> IsLocked(int error_number, const fs::path& file) {
-  if (error_number == 0) return true;
+// Returns the result of a lock, or of the locks on a file and on its substitute, of which the
+// latter is enough where the file system has none.
+absl::StatusOr<bool> IsLocked(int error_number, const fs::path& file, bool has_substitute = false) {
+  if (error_number == 0 || (has_substitute && LacksLocks(error_number))) return true;
   if (error_number == EAGAIN || error_number == EACCES) return false;
   return SystemError("lock", file, error_number);
 }
@@ -66,13 +68,6 @@ absl::StatusOr<bool> LockSubstitute(const fs::path& file, int descriptor, const 
   byte.l_start = ByteOfName(absl::StrCat(status.st_dev, ":", status.st_ino, "#", range.l_start));
   byte.l_len = 1;
   return IsLocked(LockRange(opened, byte, waits), locks);
-}
-
-// Joins the locks on a file and on its substitute, of which the latter is enough where the file
-// system has no locks.
-absl::StatusOr<bool> IsLocked(int error_number, int substitute, const fs::path& file) {
-  if (substitute >= 0 && LacksLocks(error_number)) return true;
-  return IsLocked(error_number, file);
 }
 
 }  // namespace
@@ -103,7 +98,7 @@ absl::StatusOr<bool> LockBytes(const fs::path& file, const struct flock& range, 
   ASSIGN_OR_RETURN(const bool first, LockSubstitute(file, descriptors->file_, range, waits,
                                                     &descriptors->substitute_));
   if (!first) return false;
-  return IsLocked(LockRange(descriptors->file_, range, waits), descriptors->substitute_, file);
+  return IsLocked(LockRange(descriptors->file_, range, waits), file, descriptors->substitute_ >= 0);
 }
 
 absl::StatusOr<bool> LockWholeFile(const fs::path& file, bool waits, LockDescriptors* descriptors) {
@@ -115,7 +110,7 @@ absl::StatusOr<bool> LockWholeFile(const fs::path& file, bool waits, LockDescrip
   if (!first) return false;
   int error_number = FlockFile(descriptors->file_, waits);
   if (LacksLocks(error_number)) error_number = LockRange(descriptors->file_, whole, waits);
-  return IsLocked(error_number, descriptors->substitute_, file);
+  return IsLocked(error_number, file, descriptors->substitute_ >= 0);
 }
 
 }  // namespace braid

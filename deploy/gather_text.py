@@ -137,7 +137,10 @@ def fair_level(sizes, target):
 
 
 def gather(options, whole_files):
-    """Returns a list of (path, domain, text), domains filled evenly up to options.bytes."""
+    """Returns a list of (path, domain, text), domains filled evenly up to options.bytes.
+
+    A long file gives its first MAX_TEXT_BYTES, or with whole_files as many texts as it fills.
+    """
     files, wanted = find_files(options.root), set(options.domains or DOMAINS)
     # Domains named by the user are kept whole.
     limit = int(options.bytes * (1 if options.domains else MAX_DOMAIN_SHARE))
@@ -151,8 +154,8 @@ def gather(options, whole_files):
         domain, texts = read_texts(os.path.join(options.root, path), files[path])
         if domain not in wanted or used[domain] >= limit:
             continue
-        parts = (split(text, MAX_TEXT_BYTES) for text in texts)
-        for text in (text for part in parts for text in (part if whole_files else part[:1])):
+        most = None if whole_files else 1
+        for text in (part for text in texts for part in split(text, MAX_TEXT_BYTES)[:most]):
             for part in split(text, options.split_bytes):
                 digest = key(part, 0)
                 if len(text.encode()) >= MIN_TEXT_BYTES and part.strip() and digest not in seen:

@@ -140,8 +140,10 @@ inline bool LostServer(const absl::Status& ended) {
 // event exactly once. Returns the error once the server has been unavailable for `reconnect_for`;
 // silence of a running server does not count. A call that lasts at least half as long is taken as
 // proof that the server was there, because gRPC abandons an attempt to connect within 20 s.
+// `channel` is the stub's. Its connection is waited for rather than slept for: without a thread
+// that polls it, gRPC 1.51 notices the end of an attempt to connect only every 5 s.
 template <class Event, class Stub, class Request>
-absl::Status WatchEvents(Stub& stub,
+absl::Status WatchEvents(grpc::ChannelInterface& channel, Stub& stub,
                          std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
                              grpc::ClientContext*, const Request&),
                          Request request, const std::function<bool(const Event&)>& on_event,
@@ -160,7 +162,9 @@ absl::Status WatchEvents(Stub& stub,
     const Clock::time_point now = Clock::now();
     if (!lost || received || now - called > reconnect_for / 2) lost = now;
     if (!LostServer(ended) || Interrupted() || now - *lost > reconnect_for) return ended;
-    std::this_thread::sleep_for(kReconnectPause);
+    const auto pause_end = std::chrono::system_clock::now() + kReconnectPause;
+    channel.WaitForConnected(pause_end);
+    std::this_thread::sleep_until(pause_end);
   }
 }
 

@@ -47,7 +47,7 @@ absl::StatusOr<v1::ExplainDocumentResponse> PipelineClient::ExplainDocument(
 
 absl::Status PipelineClient::WatchJob(const std::string& id,
                                       const std::function<bool(const v1::JobEvent&)>& on_event) {
-  return WatchEvents<v1::JobEvent>(*v1::PipelineService::NewStub(channel_),
+  return WatchEvents<v1::JobEvent>(*channel_, *v1::PipelineService::NewStub(channel_),
                                    &v1::PipelineService::Stub::WatchJob,
                                    WithId<v1::WatchJobRequest>(id), on_event);
 }

@@ -35,7 +35,7 @@ absl::Status TrainingClient::WatchRun(const std::string& id,
                                       int64_t after_event) {
   auto request = WithId<v1::WatchRunRequest>(id);
   request.set_after_event(after_event);
-  return WatchEvents<v1::RunEvent>(*v1::TrainingService::NewStub(channel_),
+  return WatchEvents<v1::RunEvent>(*channel_, *v1::TrainingService::NewStub(channel_),
                                    &v1::TrainingService::Stub::WatchRun, request, on_event);
 }
 

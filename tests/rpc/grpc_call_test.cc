@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 
 namespace braid {
@@ -43,10 +44,14 @@ absl::Status Watch(RestartedService* service, std::chrono::milliseconds reconnec
                    std::vector<int64_t>* numbers) {
   grpc::ServerBuilder builder;
   builder.RegisterService(service);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  const auto stub = v1::PipelineService::NewStub(server->InProcessChannel({}));
+  const auto channel =
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
+  const auto stub = v1::PipelineService::NewStub(channel);
   const absl::Status ended = WatchEvents<v1::JobEvent>(
-      *stub, &Stub::WatchJob, WithId<v1::WatchJobRequest>("job-000001"),
+      *channel, *stub, &Stub::WatchJob, WithId<v1::WatchJobRequest>("job-000001"),
       std::function<bool(const v1::JobEvent&)>([&](const v1::JobEvent& event) {
         numbers->push_back(event.number());
         return true;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
@@ -260,9 +261,17 @@ std::optional<std::string> ChooseToken(const Json& named,
 absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const FileReader& read) {
   ASSIGN_OR_RETURN(const std::string vocab_text, read(vocab_path));
   ASSIGN_OR_RETURN(const Json vocab, ParseStrictJsonObject(vocab_text, 2, vocab_path));
-  ASSIGN_OR_RETURN(const std::string merges_text, read(vocab_path.parent_path() / "merges.txt"));
+  const fs::path merges_path = vocab_path.parent_path() / "merges.txt";
+  ASSIGN_OR_RETURN(const std::string merges_text, read(merges_path));
   Json merges = Json::array();
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(merges_text, '\n'))) {
+  int line_number = 0;
+  for (std::string_view line : std::vector<std::string>(absl::StrSplit(merges_text, '\n'))) {
+    ++line_number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!IsValidUtf8(line)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(merges_path.string(), ": line ", line_number, " is not UTF-8"));
+    }
     if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
   }
   Json added = Json::array();

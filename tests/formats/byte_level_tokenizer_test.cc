@@ -380,6 +380,14 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   ASSERT_TRUE(gpt2.ok()) << gpt2.status();
   EXPECT_EQ((*Tokenizer::Parse(gpt2->bytes, "stored"))->Encode("the cat 12"),
             Parsed(other)->Encode("the cat 12"));
+
+  write("merges.txt", absl::StrReplaceAll(merges, {{"\n", "\r\n"}}));
+  EXPECT_EQ(ReadTokenizerFile(files.directory() / "vocab.json", ReadFile)->bytes, gpt2->bytes);
+  write("merges.txt", merges + "t \xFF\n");
+  const absl::Status status =
+      ReadTokenizerFile(files.directory() / "vocab.json", ReadFile).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("merges.txt"), std::string::npos) << status;
 }
 
 TEST(WholeTextExpressionsTest, AreThoseThatLeaveNoTextBetweenMatches) {

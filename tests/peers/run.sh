@@ -6,24 +6,25 @@
 #   tests/peers/run.sh                        all of them
 #   tests/peers/run.sh parquet_rows           one of them
 #
-# Needs python3 with venv, PyPI, and the built targets braid, braid-trainer, braid-bench-tokenizer and
-# inference_tests. BRAID_PEERS_PYTHON names a Python that has the packages, which nothing is
-# installed for; BRAID_PEERS_ENVIRONMENT another directory than build/peers. Exit code 1: a comparison
-# failed; 77: a requirement is missing.
+# Needs python3 with venv, PyPI, and the built targets braid, braid-trainer, braid-bench-tokenizer,
+# braid-bench-parquet and inference_tests. BRAID_PEERS_PYTHON names a Python that has the packages,
+# which nothing is installed for; BRAID_PEERS_ENVIRONMENT another directory than build/peers. Exit
+# code 1: a comparison failed; 77: a requirement is missing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 readonly packages="torch==2.15.0 numpy==2.4.6 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0
   pyarrow==26.0.1 duckdb==2.0.0 sentence-transformers==6.2.0 datasketch==2.0.0 lm-eval==0.4.13
   tensorboard==2.21.0 pyyaml==6.0.3 peft==0.21.2"
-readonly all="parquet_rows tokenizers_ids tokenizers_vocabularies transformers_models
+readonly all="parquet_rows parquet_speed tokenizers_ids tokenizers_vocabularies transformers_models
   sentence_embeddings near_duplicates tensorboard_events lm_eval_tasks label_heads"
 readonly environment="${BRAID_PEERS_ENVIRONMENT:-build/peers}"
 readonly torch_index="https://download.pytorch.org/whl/cpu"
 readonly log="build/peers-install.log"
 
 skip() { echo "peers: skipped: $*" >&2; exit 77; }
-for needed in bin/braid bin/braid-trainer bin/braid-bench-tokenizer tests/inference_tests; do
+for needed in bin/braid bin/braid-trainer bin/braid-bench-tokenizer bin/braid-bench-parquet \
+  tests/inference_tests; do
   [ -x "build/$needed" ] || skip "build/$needed is missing; build the target $(basename "$needed")"
 done
 for name in "$@"; do

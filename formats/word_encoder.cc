@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -100,6 +101,23 @@ void WordEncoder::EncodeAlone(std::string_view word, std::vector<int32_t>* ids) 
   marked.append(word);
   const std::vector<int32_t> tokens = tokenizer_.Encode(marked);
   ids->insert(ids->end(), tokens.begin() + static_cast<int64_t>(num_mark_tokens_), tokens.end());
+}
+
+std::unique_ptr<WordEncoder> WordEncoderPool::Borrow() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<WordEncoder> encoder = std::move(idle_.back());
+      idle_.pop_back();
+      return encoder;
+    }
+  }
+  return std::make_unique<WordEncoder>(tokenizer_, bytes_each_);
+}
+
+void WordEncoderPool::Return(std::unique_ptr<WordEncoder> encoder) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(encoder));
 }
 
 }  // namespace braid

@@ -14,6 +14,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +56,24 @@ class WordEncoder {
   std::array<Word, 32> waiting_;
   size_t num_waiting_ = 0;
   std::string spaced_;  // scratch
+};
+
+// Encoders that threads borrow, which keeps their caches from task to task. Thread-safe. The
+// tokenizer must outlive it.
+class WordEncoderPool {
+ public:
+  // At most `num_threads` borrow at a time; their caches share `max_bytes`.
+  WordEncoderPool(const Tokenizer& tokenizer, int num_threads, size_t max_bytes = size_t{256} << 20)
+      : tokenizer_(tokenizer), bytes_each_(max_bytes / static_cast<size_t>(num_threads)) {}
+
+  std::unique_ptr<WordEncoder> Borrow();
+  void Return(std::unique_ptr<WordEncoder> encoder);
+
+ private:
+  const Tokenizer& tokenizer_;
+  const size_t bytes_each_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<WordEncoder>> idle_;  // guarded by mutex_
 };
 
 }  // namespace braid

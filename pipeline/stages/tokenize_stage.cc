@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -28,7 +27,6 @@ constexpr char kModelName[] = "tokenizer.model";
 constexpr int64_t kTokenizeBatchBytes = int64_t{8} << 20;
 constexpr int64_t kTokenizeBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 64;
-constexpr int64_t kWordBytes = int64_t{256} << 20;  // memory of the word caches of all threads
 
 // Stores the user's tokenizer, after it has been loaded: an error names the user's file.
 absl::Status StoreModel(const std::string& from, const std::filesystem::path& to) {
@@ -79,36 +77,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ProvideTokenizer(const DocumentStore&
   return Tokenizer::Load(model);
 }
 
-// A pool of word encoders for the worker threads, which keeps their caches from batch to batch.
-// Thread-safe.
-class EncoderPool {
- public:
-  explicit EncoderPool(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
-  std::unique_ptr<WordEncoder> Borrow() {
-    const std::lock_guard lock(mutex_);
-    if (idle_.empty()) {
-      return std::make_unique<WordEncoder>(tokenizer_, kWordBytes / RetrievalThreads());
-    }
-    std::unique_ptr<WordEncoder> encoder = std::move(idle_.back());
-    idle_.pop_back();
-    return encoder;
-  }
-
-  void Return(std::unique_ptr<WordEncoder> encoder) {
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(encoder));
-  }
-
- private:
-  const Tokenizer& tokenizer_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<WordEncoder>> idle_;  // guarded by mutex_
-};
-
 // Returns the tokens of each text, after `first_token` if there is one.
 std::vector<std::vector<int32_t>> EncodeAll(std::span<const std::string_view> texts,
-                                            std::optional<int32_t> first_token, EncoderPool* pool) {
+                                            std::optional<int32_t> first_token,
+                                            WordEncoderPool* pool) {
   std::vector<std::vector<int32_t>> tokens(texts.size());
   ParallelFor(static_cast<int64_t>(texts.size()), kDocumentsPerTask,
               [&](int64_t begin, int64_t end) {
@@ -205,7 +177,7 @@ absl::Status Tokenize(const DocumentStore& documents, const std::filesystem::pat
                    IndexedDatasetWriter::Resume(stage->directory() / "tokens",
                                                 tokenizer->vocab_size(), left.files));
   const int64_t batch_bytes = std::min(kTokenizeBatchBytes, stage->chunk_bytes());
-  EncoderPool encoders(*tokenizer);
+  WordEncoderPool encoders(*tokenizer, RetrievalThreads());
   for (int64_t begin = left.position; begin < documents.size();) {
     RETURN_IF_ERROR(progress(DocumentPosition(documents, begin, stage->chunk_bytes())));
     const int64_t end = documents.ChunkEnd(begin, batch_bytes, kTokenizeBatchDocuments);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
+#include <memory>
 #include <set>
 #include <span>
 #include <unordered_set>
@@ -24,7 +24,6 @@ namespace {
 
 constexpr int64_t kExamplesPerTask = 256;
 constexpr size_t kMaxClasses = 10000;
-constexpr size_t kWordCacheBytes = size_t{128} << 20;
 constexpr uint64_t kHeldoutStream = 0x5E1D;
 constexpr uint64_t kWeightStream = 0x3E16;
 
@@ -39,24 +38,14 @@ std::vector<EncodedExample> EncodeRecords(std::span<const SupervisedRecord> reco
                                           const Tokenizer& tokenizer,
                                           const ExampleEncoder& encoder) {
   std::vector<EncodedExample> examples(records.size());
-  std::mutex mutex;
-  std::vector<std::unique_ptr<WordEncoder>> idle;  // guarded by mutex
+  WordEncoderPool pool(tokenizer, RetrievalThreads());
   ParallelFor(std::ssize(records), kExamplesPerTask, [&](int64_t begin, int64_t end) {
-    std::unique_ptr<WordEncoder> words;
-    {
-      const std::lock_guard lock(mutex);
-      if (!idle.empty()) {
-        words = std::move(idle.back());
-        idle.pop_back();
-      }
-    }
-    if (words == nullptr) words = std::make_unique<WordEncoder>(tokenizer, kWordCacheBytes);
+    std::unique_ptr<WordEncoder> words = pool.Borrow();
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       examples[i] = encoder.Encode(records[i], words.get());
       examples[i].source = records[i].source;
     }
-    const std::lock_guard lock(mutex);
-    idle.push_back(std::move(words));
+    pool.Return(std::move(words));
   });
   return examples;
 }
@@ -86,17 +75,19 @@ EncodedSet EncodeSet(const RecordSet& set, const Tokenizer& tokenizer,
 absl::Status CheckLabels(const ExampleLabels& labels, const std::string& known,
                          std::span<const EncodedExample> examples,
                          std::span<const std::string> places) {
+  const std::set<std::string> classes(labels.classes.begin(), labels.classes.end());
+  const auto is_known = [&](const std::string& label) {
+    float number = 0;
+    if (labels.regression) return absl::SimpleAtof(label, &number) && std::isfinite(number);
+    return classes.contains(label);
+  };
   for (size_t i = 0; i < examples.size(); ++i) {
-    const std::string& label = examples[i].label;
-    const std::string got = absl::StrCat(places[i], ": label: got \"", label, "\", expected ");
-    if (labels.regression) {
-      float number = 0;
-      if (absl::SimpleAtof(label, &number) && std::isfinite(number)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(got, "a finite number"));
-    }
-    if (std::ranges::find(labels.classes, label) != labels.classes.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(got, "one of the classes that ", known, ": ",
-                                                   absl::StrJoin(labels.classes, ", ")));
+    if (is_known(examples[i].label)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(places[i], ": label: got \"", examples[i].label, "\", expected ",
+                     labels.regression ? "a finite number"
+                                       : absl::StrCat("one of the classes that ", known, ": ",
+                                                      absl::StrJoin(labels.classes, ", "))));
   }
   return absl::OkStatus();
 }

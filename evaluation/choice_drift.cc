@@ -114,7 +114,8 @@ absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
       RETURN_IF_ERROR(older.status());
       // An older checkpoint may have been trained with another number.
       if (UsesExperts((*older)->config())) {
-        if (options.routing_seed.has_value()) {
+        if (options.routing_seed.has_value() &&
+            CheckRoutingSeed((*older)->config(), *options.routing_seed).ok()) {
           RETURN_IF_ERROR((*older)->SetRoutingSeed(*options.routing_seed));
         }
         RETURN_IF_ERROR((*older)->SetActiveExperts(options.active_experts));

@@ -190,18 +190,16 @@ absl::StatusOr<std::optional<Contamination>> ContaminationOf(const std::optional
 // Returns the numbers of active experts to ask a model with: those requested, otherwise its own; 0
 // for a model whose tokens do not choose experts.
 absl::StatusOr<std::vector<int>> ActiveExperts(const v1::EvaluateTasksRequest& request,
-                                               const v1::ModelConfig& model) {
-  if (request.has_routing_seed()) {
-    RETURN_IF_ERROR(CheckRoutingSeed(model, request.routing_seed()));
-  }
+                                               const v1::ModelConfig& model,
+                                               bool has_routing_seed) {
   std::vector<int> numbers;
   for (int i = 0; i < request.active_experts_size(); ++i) {
     const int active = request.active_experts(i);
     RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active,
-                                       request.has_routing_seed()));
+                                       has_routing_seed));
     if (std::ranges::find(numbers, active) == numbers.end()) numbers.push_back(active);
   }
-  if (numbers.empty()) numbers.push_back(InferenceExperts(model, request.has_routing_seed()));
+  if (numbers.empty()) numbers.push_back(InferenceExperts(model, has_routing_seed));
   return numbers;
 }
 
@@ -299,6 +297,7 @@ struct TaskModel {
   ModelPath path;
   fs::path answers_dir;
   std::string identity;
+  std::optional<uint64_t> routing_seed;  // the request's, if the model's gate takes one
 };
 
 absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
@@ -307,11 +306,18 @@ absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
   ASSIGN_OR_RETURN(fs::path answers_dir, AnswersDirectory(request, path));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
   if (path.state.use_average) identity += " average";
-  if (request.has_routing_seed()) absl::StrAppend(&identity, " routing ", request.routing_seed());
-  return TaskModel{name, std::move(path), std::move(answers_dir), std::move(identity)};
+  std::optional<uint64_t> routing_seed;
+  if (request.has_routing_seed() &&
+      CheckRoutingSeed(path.state.model, request.routing_seed()).ok()) {
+    routing_seed = request.routing_seed();
+    absl::StrAppend(&identity, " routing ", *routing_seed);
+  }
+  return TaskModel{name, std::move(path), std::move(answers_dir), std::move(identity),
+                   routing_seed};
 }
 
-// Returns the model and the further models, all of which exist.
+// Returns the model and the further models, all of which exist. A routing seed must have a meaning
+// for one of them.
 absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksRequest& request) {
   std::vector<TaskModel> models;
   ASSIGN_OR_RETURN(TaskModel first, FindTaskModel(request, request.model()));
@@ -319,6 +325,10 @@ absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksReq
   for (const std::string& name : request.further_models()) {
     ASSIGN_OR_RETURN(TaskModel model, FindTaskModel(request, name));
     models.push_back(std::move(model));
+  }
+  const auto is_seeded = [](const TaskModel& model) { return model.routing_seed.has_value(); };
+  if (request.has_routing_seed() && std::ranges::none_of(models, is_seeded)) {
+    RETURN_IF_ERROR(CheckRoutingSeed(models[0].path.state.model, request.routing_seed()));
   }
   return models;
 }
@@ -341,8 +351,9 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
   ASSIGN_OR_RETURN(const auto tokenizer,
                    Tokenizer::Load(found.path.checkpoint / "tokenizer.model"));
   const AskedModel asked = Ask(*model, *tokenizer, found.identity);
-  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExperts(request, found.path.state.model));
-  if (request.has_routing_seed()) RETURN_IF_ERROR(model->SetRoutingSeed(request.routing_seed()));
+  ASSIGN_OR_RETURN(std::vector<int> active,
+                   ActiveExperts(request, found.path.state.model, found.routing_seed.has_value()));
+  if (found.routing_seed) RETURN_IF_ERROR(model->SetRoutingSeed(*found.routing_seed));
   const int before = result->results_size();
   RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
                           found.answers_dir, contamination, emit)

@@ -62,6 +62,7 @@ class Planner {
     ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));
     ASSIGN_OR_RETURN(fixed_weights_, ResolveFixedWeights(request_.fixed_weights(), routings_));
     for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
+    RETURN_IF_ERROR(CheckSeedIsUsed());
     RETURN_IF_ERROR(CheckLimit());
     RETURN_IF_ERROR(OpenDataset());
     SetFirstSegments();
@@ -97,8 +98,8 @@ class Planner {
 
   // Tokens choose alike in every routing, so TOKEN_CHOICE is scored with the first one only.
   absl::Status SetActiveExperts(ModelToScore* model) const {
-    if (request_.has_routing_seed()) {
-      RETURN_IF_ERROR(CheckRoutingSeed(model->config, request_.routing_seed()));
+    if (request_.has_routing_seed() &&
+        CheckRoutingSeed(model->config, request_.routing_seed()).ok()) {
       model->routing_seed = request_.routing_seed();
     }
     if (model->config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
@@ -106,12 +107,21 @@ class Planner {
     for (int i = 0; i < request_.active_experts_size(); ++i) {
       const int active = request_.active_experts(i);
       RETURN_IF_ERROR(CheckActiveExperts(model->config, absl::StrCat("active_experts[", i, "]"),
-                                         active, request_.has_routing_seed()));
+                                         active, model->routing_seed.has_value()));
       if (std::ranges::find(model->active_experts, active) == model->active_experts.end()) {
         model->active_experts.push_back(active);
       }
     }
     return absl::OkStatus();
+  }
+
+  // A model with another gate can be compared with one of the gate RANDOM, but needs no seed.
+  absl::Status CheckSeedIsUsed() const {
+    const auto uses = [](const ModelToScore& model) { return model.routing_seed.has_value(); };
+    if (!request_.has_routing_seed() || std::ranges::any_of(plan_.models, uses)) {
+      return absl::OkStatus();
+    }
+    return CheckRoutingSeed(plan_.models[0].config, request_.routing_seed());
   }
 
   absl::StatusOr<fs::path> DatasetOfFirst(const ModelPath& path) const {

@@ -357,6 +357,9 @@ TEST_F(EvaluationTest, ARoutingSeedChoosesTheExpertsOfTheGateRandom) {
   dense.set_routing_seed(7);
   ExpectError(dense, absl::StatusCode::kInvalidArgument,
               "routing_seed: got 7, but the router is DENSE");
+  dense.add_models(run.root().string());
+  const v1::EvaluationResult compared = Result(dense);
+  EXPECT_EQ(compared.evaluations(1).total().loss(), seven.total().loss());
 }
 
 TEST_F(EvaluationTest, CheckpointOutsideARunNeedsData) {

@@ -1,8 +1,8 @@
 #include "cli/pipeline_bench.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <ctime>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,14 +25,16 @@ namespace {
 
 constexpr int kBenchNeighbors = 20;
 constexpr uint64_t kBenchSeed = 1;
+// Limits of the search of all lists, which takes most of the time.
+constexpr double kMostSearchSeconds = 6;
+constexpr int64_t kFewestDocuments = 4096;
 
-// Returns the CPU time of this process during `work` per thread that shares it. Unlike wall time,
-// it hardly depends on other programs, nor on how evenly a small corpus divides among the threads.
+// Returns the time that `work` takes, other programs and limits of the machine included.
 template <class Work>
-double SecondsOf(int threads, const Work& work) {
-  const std::clock_t start = std::clock();
+double SecondsOf(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
   work();
-  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / threads;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // Returns documents of words whose frequencies fall as in natural text (Zipf's law).
@@ -57,12 +59,21 @@ double MeasureProducts() {
   std::vector<float> products(a.size());
   double best = 0;
   for (int run = 0; run < 4; ++run) {
-    const double seconds = SecondsOf(RetrievalThreads(), [&] {
-      BlockProduct(a.data(), kExtent, a.data(), kExtent, kExtent, products.data());
-    });
+    const double seconds = SecondsOf(
+        [&] { BlockProduct(a.data(), kExtent, a.data(), kExtent, kExtent, products.data()); });
     if (run > 0) best = std::max(best, kFlops / 1e9 / std::max(seconds, 1e-9));
   }
   return best;
+}
+
+// Returns how many documents can be compared with each other in a few seconds, at most those of
+// `sizes`.
+int64_t DocumentsInTime(const BenchSizes& sizes, double gflops) {
+  const auto n = static_cast<double>(sizes.documents);
+  const double seconds = 2 * n * n * sizes.dimension / (gflops * 1e9);
+  if (seconds <= kMostSearchSeconds) return sizes.documents;
+  const auto fewer = static_cast<int64_t>(n * std::sqrt(kMostSearchSeconds / seconds));
+  return std::min(sizes.documents, std::max(kFewestDocuments, fewer));
 }
 
 struct MeasuredGraph {
@@ -81,14 +92,13 @@ absl::StatusOr<MeasuredGraph> MeasureSearch(const DocumentVectors& vectors, int6
   config.set_recall_sample(1000);
   MeasuredGraph graph;
   absl::StatusOr<NeighborGraphSearch> search;
-  graph.prepare_seconds = SecondsOf(RetrievalThreads(), [&] {
-    search = NeighborGraphSearch::Prepare(vectors, config, kBenchSeed, nullptr);
-  });
+  graph.prepare_seconds = SecondsOf(
+      [&] { search = NeighborGraphSearch::Prepare(vectors, config, kBenchSeed, nullptr); });
   RETURN_IF_ERROR(search.status());
   graph.ids.resize(vectors.n * kBenchNeighbors);
   graph.scores.resize(graph.ids.size());
   absl::Status found;
-  graph.find_seconds = SecondsOf(RetrievalThreads(), [&] {
+  graph.find_seconds = SecondsOf([&] {
     found = search->Find(0, {graph.ids, graph.scores}, nullptr);
   });
   RETURN_IF_ERROR(found);
@@ -113,7 +123,7 @@ absl::Status MeasureNeighbors(const DocumentVectors& vectors, PipelineRates* rat
       n;
   DocumentOrder order;
   // The walk, which is most of the time of a large corpus, has one thread.
-  const double seconds = SecondsOf(1, [&] {
+  const double seconds = SecondsOf([&] {
     order = SimilarityOrder({kBenchNeighbors, graph.ids, graph.scores}, vectors.n);
   });
   rates->order = seconds / n;
@@ -126,16 +136,18 @@ std::string Seconds(double seconds) {
 
 }  // namespace
 
-absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& sizes) {
+absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& most) {
   const int threads_before = RetrievalThreads();
-  SetRetrievalThreads(sizes.num_threads);
+  SetRetrievalThreads(most.num_threads);
   const absl::Cleanup restore = [threads_before] { SetRetrievalThreads(threads_before); };
+  PipelineRates rates{.product_gflops = MeasureProducts()};
+  BenchSizes sizes = most;
+  sizes.documents = DocumentsInTime(most, rates.product_gflops);
   const std::vector<std::string> texts = MadeUpTexts(sizes);
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   std::vector<float> values(sizes.documents * sizes.dimension);
-  PipelineRates rates{.product_gflops = MeasureProducts()};
   absl::Status embedded;
-  const double seconds = SecondsOf(RetrievalThreads(), [&] {
+  const double seconds = SecondsOf([&] {
     constexpr int32_t kNgrams = 2;
     DocumentFrequencies frequencies(kNgrams);
     frequencies.AddAll(views);

@@ -18,7 +18,7 @@ struct BenchSizes {
   int num_threads = 0;        // 0: all cores
 };
 
-// Seconds of the pipeline and the speed of matrix products.
+// Seconds of wall time of the pipeline and the speed of matrix products.
 struct PipelineRates {
   double embed = 0;               // per byte of text, hashing embedder
   double neighbors_document = 0;  // per document: index, recall sample and fixed costs of a query
@@ -32,8 +32,9 @@ inline constexpr PipelineRates kStatedRates = {
     .embed = 30e-9, .neighbors_document = 83e-6, .neighbors_product = 3.54e-12};
 
 // Embeds made-up documents, searches their neighbors through IVF,Flat with few and with all lists
-// and orders them. Takes about 10 s on two cores. Requires at least 1,000 documents.
-absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& sizes);
+// and orders them; fewer than `most` has on slow machines and of many dimensions, so that it takes
+// about 10 s on two idle cores. Requires at least 1,000 documents.
+absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& most);
 
 // A corpus to forecast: N documents of B bytes with vectors of d dimensions, and the share P / L of
 // lists that a search visits.

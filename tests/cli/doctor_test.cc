@@ -124,7 +124,7 @@ TEST(PipelineBenchTest, StatedConstantsGiveTheForecastOfTheDocuments) {
 TEST(PipelineBenchTest, MeasuresEveryConstantOnASmallCorpus) {
   ASSERT_OK_AND_ASSIGN(
       const PipelineRates rates,
-      MeasurePipeline({.documents = 3000, .dimension = 64, .text_bytes = 300, .num_threads = 1}));
+      MeasurePipeline({.documents = 6000, .dimension = 64, .text_bytes = 300, .num_threads = 1}));
   EXPECT_GT(rates.embed, 0);
   EXPECT_GT(rates.neighbors_document, 0);
   EXPECT_GT(rates.neighbors_product, 0);

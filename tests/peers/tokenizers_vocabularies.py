@@ -37,7 +37,7 @@ VOCABULARIES = {
     "claude": ("litellm==1.109.1", "litellm/litellm_core_utils/tokenizers/anthropic_tokenizer.json", "json"),
 }
 NORMALIZED = {"qwen"}
-NFC = normalizers.NFC()  # of an older Unicode than Python's, and what Qwen's tokenizer.json asks for
+NFC = normalizers.NFC()  # as Qwen's tokenizer.json has it; its Unicode is older than Python's
 END = "<|endoftext|>"
 
 

@@ -188,27 +188,30 @@ TEST_F(DataParallelTest, EveryRankReportsTheRankWithTheBadInstance) {
   }
 }
 
-// The decision for the whole batch makes the loss of every rank not finite.
+// BATCH_MEAN makes the loss of every rank not finite.
 TEST_F(DataParallelTest, ADecisionOfAllRanksDoesNotHideTheRankWithTheBadInstance) {
-  v1::RunSpec spec = Variant(TinyDenseSpec(dataset_, 4), 2, v1::ZERO_1, false);
-  v1::LayerMixing* const mixing = spec.mutable_model()->mutable_layer_mixing();
-  mixing->set_alpha(0.7);
-  mixing->set_gate(v1::LayerMixing::LEARNED);
-  mixing->set_weight(v1::LayerMixing::PROBABILITY);
-  mixing->set_decision(v1::LayerMixing::BATCH_MEAN);
-  spec.mutable_batch()->set_micro_batch_size(2);
-  spec = ResolveRunSpec(spec).value();
-  const auto results = RunThreadedRanks(2, [&](Communicator& ranks) {
-    auto state = *InitialState(spec, ranks.rank());
-    auto reducer = *GradientReducer::Create(v1::ZERO_1, spec.reduction(), ranks);
-    state.model->parameters()[0].value[63 * 16] = std::nanf("");
-    RankBatch work = WorkWithBadToken(ranks.rank());
-    work.micro_batch_size = 2;
-    return ComputeGradients(work, false, *state.model, *reducer, ranks).status();
-  });
-  for (const absl::Status& status : results) {
-    EXPECT_THAT(std::string(status.message()),
-                testing::HasSubstr("step 9, rank 1: the loss is not finite on instances 12, 21;"));
+  for (const auto decision : {v1::LayerMixing::BATCH_MEAN, v1::LayerMixing::BATCH_MODE}) {
+    v1::RunSpec spec = Variant(TinyDenseSpec(dataset_, 4), 2, v1::ZERO_1, false);
+    v1::LayerMixing* const mixing = spec.mutable_model()->mutable_layer_mixing();
+    mixing->set_alpha(0.7);
+    mixing->set_gate(v1::LayerMixing::LEARNED);
+    mixing->set_weight(v1::LayerMixing::PROBABILITY);
+    mixing->set_decision(decision);
+    spec.mutable_batch()->set_micro_batch_size(2);
+    spec = ResolveRunSpec(spec).value();
+    const auto results = RunThreadedRanks(2, [&](Communicator& ranks) {
+      auto state = *InitialState(spec, ranks.rank());
+      auto reducer = *GradientReducer::Create(v1::ZERO_1, spec.reduction(), ranks);
+      state.model->parameters()[0].value[63 * 16] = std::nanf("");
+      RankBatch work = WorkWithBadToken(ranks.rank());
+      work.micro_batch_size = 2;
+      return ComputeGradients(work, false, *state.model, *reducer, ranks).status();
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(std::string(status.message()),
+                  testing::HasSubstr("step 9, rank 1: the loss is not finite on instances 12, 21;"))
+          << v1::LayerMixing::Decision_Name(decision);
+    }
   }
 }
 

@@ -331,15 +331,8 @@ TEST_F(EvaluationTest, RefusesMeaninglessRequests) {
 }
 
 TEST_F(EvaluationTest, ARoutingSeedChoosesTheExpertsOfTheGateRandom) {
-  v1::RunSpec spec = TinySpec(models_->dataset, 2);
-  v1::RoutingConfig* const routing = spec.mutable_model()->mutable_routing();
-  routing->set_num_experts(4);
-  routing->set_router(v1::TOKEN_CHOICE);
-  routing->mutable_token()->set_gate(v1::TokenRouting::RANDOM);
-  const RunDirectory run(NewDirectory("random-gate"));
-  const v1::RunSpec resolved = ResolveRunSpec(spec).value();
-  ASSERT_TRUE(run.WriteSpec(resolved).ok());
-  ASSERT_TRUE(TrainAlone(run, resolved).ok());
+  const RunDirectory run =
+      NewTextRun(models_->dataset, 4, v1::TOKEN_CHOICE, v1::TokenRouting::RANDOM);
   v1::EvaluateRequest request = Request({run.root()});
   const v1::Evaluation all = Result(request).evaluations(0);
   EXPECT_EQ(all.active_experts(), 4);

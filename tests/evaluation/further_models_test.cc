@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "evaluation/evaluate_tasks.h"
+#include "evaluation/expert_activity.h"
+#include "inference/generation.h"
 #include "tests/base/status_matchers.h"
 #include "tests/evaluation/tasks/sample_tasks.h"
 #include "tests/trainer/tiny_run.h"
@@ -16,9 +20,8 @@ namespace further_models_test {
 class FurtherModelsTest : public testing::Test {
  protected:
   FurtherModelsTest() {
-    const auto dataset = NewTextDataset(NewTokenizer("a film is positive or negative", 275), 128);
-    request_.set_model(NewTextRun(dataset, 1).root().string());
-    request_.add_further_models(NewTextRun(dataset, 4).root().string());
+    request_.set_model(NewTextRun(dataset_, 1).root().string());
+    request_.add_further_models(NewTextRun(dataset_, 4).root().string());
     request_.add_tasks()->set_name("sst2");
     request_.add_tasks()->set_name("cola");
     request_.set_data_dir(SampleDirectory().string());
@@ -35,6 +38,8 @@ class FurtherModelsTest : public testing::Test {
     return result;
   }
 
+  const std::filesystem::path dataset_ =
+      NewTextDataset(NewTokenizer("a film is positive or negative", 275), 128);
   v1::EvaluateTasksRequest request_;
 };
 
@@ -74,6 +79,65 @@ TEST_F(FurtherModelsTest, AreComparedWithTheFirst) {
   EXPECT_EQ(alone.comparisons_size(), 0);
   EXPECT_EQ(alone.results(0).model(), "");
   EXPECT_EQ(alone.results(0).metrics(0).value(), result.results(0).metrics(0).value());
+}
+
+// One of the models chooses experts by a routing seed, which the other has no use for.
+TEST_F(FurtherModelsTest, ARoutingSeedIsForTheModelsWhoseGateTakesOne) {
+  request_.set_further_models(
+      0, NewTextRun(dataset_, 4, v1::TOKEN_CHOICE, v1::TokenRouting::RANDOM).root().string());
+  request_.clear_tasks();
+  request_.add_tasks()->set_name("sst2");
+  request_.set_want_examples(true);
+  const auto loss_with = [&](uint64_t seed) {
+    request_.set_routing_seed(seed);
+    const auto result = Evaluate();
+    EXPECT_OK(result);
+    if (!result.ok() || result->results_size() != 2) return std::vector<double>();
+    EXPECT_EQ(result->results(1).active_experts(), 2);
+    return std::vector<double>{result->results(0).examples(0).answer_loss(),
+                               result->results(1).examples(0).answer_loss()};
+  };
+  const auto seven = loss_with(7), eight = loss_with(8);
+  ASSERT_EQ(seven.size() + eight.size(), 4u);
+  EXPECT_EQ(seven[0], eight[0]) << "dense";
+  EXPECT_NE(seven[1], eight[1]);
+  EXPECT_EQ(loss_with(7), seven);
+  request_.clear_further_models();
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument,
+               "routing_seed: got 7, but the router is DENSE");
+}
+
+// A seed gives the same text and the same use of experts each time.
+TEST_F(FurtherModelsTest, ARoutingSeedIsUsedByGenerationAndAnalysis) {
+  const std::string run =
+      NewTextRun(dataset_, 4, v1::TOKEN_CHOICE, v1::TokenRouting::RANDOM).root().string();
+  const auto text_with = [&](uint64_t seed) {
+    v1::GenerateRequest request;
+    request.set_model(run);
+    request.set_prompt("a film is");
+    request.set_max_tokens(16);
+    request.set_num_threads(1);
+    request.set_routing_seed(seed);
+    std::string text;
+    EXPECT_OK(Generate(request, [&](const v1::GenerateEvent& event) { text += event.text(); }));
+    return text;
+  };
+  const auto activity_with = [&](uint64_t seed) {
+    v1::AnalyzeExpertsRequest request;
+    request.set_model(run);
+    request.set_num_threads(1);
+    request.set_routing_seed(seed);
+    std::string activity;
+    EXPECT_OK(AnalyzeExperts(request, [&](const v1::AnalyzeExpertsEvent& event) {
+      if (event.has_result()) activity = event.result().SerializeAsString();
+    }));
+    return activity;
+  };
+  EXPECT_EQ(text_with(7), text_with(7));
+  EXPECT_NE(text_with(7), text_with(8));
+  EXPECT_FALSE(activity_with(7).empty());
+  EXPECT_EQ(activity_with(7), activity_with(7));
+  EXPECT_NE(activity_with(7), activity_with(8));
 }
 
 TEST_F(FurtherModelsTest, BadRequestsAreNamed) {

@@ -31,11 +31,13 @@ fs::path NewTextDataset(const fs::path& tokenizer, int64_t sequence_length) {
   return dataset;
 }
 
-RunDirectory NewTextRun(const fs::path& dataset, int num_experts, v1::Router router) {
+RunDirectory NewTextRun(const fs::path& dataset, int num_experts, v1::Router router,
+                        v1::TokenRouting::Gate gate) {
   v1::RunSpec spec = TinySpec(dataset, 2);
   v1::RoutingConfig* routing = spec.mutable_model()->mutable_routing();
   routing->set_num_experts(num_experts);
   routing->set_router(num_experts > 1 ? router : v1::DENSE);
+  if (router == v1::TOKEN_CHOICE) routing->mutable_token()->set_gate(gate);
   const auto resolved = ResolveRunSpec(spec);
   BRAID_CHECK(resolved.ok()) << resolved.status().ToString();
   const RunDirectory run(NewDirectory("run"));

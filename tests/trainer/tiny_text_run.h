@@ -19,7 +19,8 @@ std::filesystem::path NewTextDataset(const std::filesystem::path& tokenizer,
 
 // Trains a run of two steps on it; dense with one expert.
 RunDirectory NewTextRun(const std::filesystem::path& dataset, int num_experts,
-                        v1::Router router = v1::CAUSAL_SEGMENT);
+                        v1::Router router = v1::CAUSAL_SEGMENT,
+                        v1::TokenRouting::Gate gate = v1::TokenRouting::GATE_UNSPECIFIED);
 
 }  // namespace braid
 

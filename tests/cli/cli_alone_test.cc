@@ -1,0 +1,111 @@
+// Commands whose services run in the process.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace braid {
+namespace cli_alone_test {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class CliAloneTest : public CliFixture {};
+INSTANTIATE_TEST_SUITE_P(Embedded, CliAloneTest, ::testing::Values(false));
+
+TEST_P(CliAloneTest, ExportsAndImportsModels) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
+  Arguments experts = small;
+  experts.insert(experts.end(), {"--experts", "4"});
+  ASSERT_EQ(Train(experts).exit_code, 0) << Contents(root_ / "err");
+  const std::string out = (root_ / "out dir").string(), back = (root_ / "back").string();
+  const Outcome exported =
+      Braid({"export", "run-000001", "-o", out, "--bake", "@" + File("prompt", "abc"), "--json"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_EQ(nlohmann::json::parse(exported.output).at("architecture"), "LlamaForCausalLM");
+  ExpectError(Braid({"export", "run-000001", "-o", out}), 1, {out, "--force"});
+  ASSERT_EQ(Braid({"import", out, "--output", back}).exit_code, 0) << Contents(root_ / "err");
+  EXPECT_EQ(Braid({"generate", back, "--prompt", "abc", "--max-tokens", "2"}).exit_code, 0);
+  const Outcome run = Braid({"train", "--data", "job-000001", "--init-from", back, "--experts", "2",
+                             "--steps", "2", "--threads", "1", "--wait", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_EQ(nlohmann::json::parse(run.output)["spec"]["init_from"], back);
+  EXPECT_EQ(Braid({"train", "--data", "job-000001", "--init-from", "run-000002", "--steps", "1",
+                   "--wait"})
+                .exit_code,
+            0)
+      << Contents(root_ / "err");
+}
+
+TEST_P(CliAloneTest, ValidatesAndBranchesADecayFromAStableRun) {
+  ASSERT_EQ(Submit({Corpus(), "--set", "pack.heldout_fraction=0.1"}).exit_code, 0);
+  ASSERT_EQ(Train({"--data", "job-000001", "--steps", "8", "--threads", "1", "--schedule", "wsd",
+                   "--decay", "2", "--validate-every", "4", "--set", "checkpoint.every_steps=2",
+                   "--set", "checkpoint.keep_every_steps=2"})
+                .exit_code,
+            0)
+      << Contents(root_ / "err");
+  EXPECT_THAT(Braid({"status", "run-000001"}).output, HasSubstr("at the last validation, best"));
+  ExpectError(Braid({"train", "--branch", "run-000001@3"}), 3,
+              {"run-000001 has no checkpoint of step 3; the nearest are 2 and 4"});
+  ExpectError(Braid({"train", "--branch", "run-000001@8"}), 1, {"got step 8, expected 1 to 6"});
+  const Outcome branch =
+      Braid({"train", "--branch", "run-000001@4", "--decay", "0.2", "--wait", "--json"});
+  ASSERT_EQ(branch.exit_code, 0) << branch.errors;
+  const auto run = nlohmann::json::parse(branch.output);
+  EXPECT_EQ(run["spec"]["num_steps"], "5");
+  EXPECT_EQ(run["latest"]["step"], "5");
+  EXPECT_EQ(run["attempts"], 1);
+}
+
+TEST_P(CliAloneTest, TrainsOnAMixtureAndExplainsIt) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const auto job = nlohmann::json::parse(Braid({"status", "job-000001", "--json"}).output);
+  const std::string dataset = job["result"]["dataset_dir"];
+  ASSERT_EQ(Submit({Corpus("second.jsonl"), "--set", "pack.sequence_length=32"}).exit_code, 0);
+  const std::string mixture =
+      "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000002\", share: .5}]";
+  ExpectError(Train({"--set", mixture}), 2, {"datasets[1]", "sequence_length 32", "expected 64"});
+  ASSERT_EQ(
+      Braid({"submit", Corpus("third.jsonl"), "--wait", "--tokenizer", dataset + "/tokenizer.model",
+             "--set", "pack.sequence_length=64", "--set", "seed=5"})
+          .exit_code,
+      0)
+      << Contents(root_ / "err");
+  const std::string fitting =
+      "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000003\", share: .5}]";
+  ASSERT_EQ(Train({"--set", fitting, "--steps", "4", "--threads", "1"}).exit_code, 0)
+      << Contents(root_ / "err");
+  const Outcome step = Braid({"explain", "run-000001", "--step", "2", "--json"});
+  ASSERT_EQ(step.exit_code, 0) << step.errors;
+  const auto explained = nlohmann::json::parse(step.output);
+  ASSERT_EQ(explained["datasets"].size(), 2u);
+  for (const auto& part : explained["datasets"]) EXPECT_EQ(part["instances"].size(), 2u);
+  const std::string document = explained["datasets"][1]["instances"][0]["spans"][0]["document"];
+  EXPECT_EQ(Braid({"explain", "run-000001", "--document", document}).exit_code, 0)
+      << Contents(root_ / "err");
+  ExpectError(Braid({"explain", "run-000001", "--instance", "0"}), 2, {"--instance", "job-000001"});
+}
+
+TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {
+  // A file size limit stands for a full disk: the write fails either way.
+  const std::string corpus = Corpus();
+  ExpectError(Submit({corpus}, 512 << 10), 1, {"job-000001", "document_frequencies", "ulimit -f"});
+  EXPECT_EQ(Braid({"resume", "job-000001", "--wait"}).exit_code, 0) << Contents(root_ / "err");
+  // The result equals that of an undisturbed job.
+  const std::string mended = PackManifest();
+  EXPECT_THAT(mended, HasSubstr("instances.bin"));
+  fs::rename(home(), root_ / "mended");
+  ASSERT_EQ(Submit({corpus}).exit_code, 0) << Contents(root_ / "err");
+  EXPECT_EQ(PackManifest(), mended);
+}
+
+TEST_P(CliAloneTest, ProgramsOfThisMachineAreRefusedWithAServer) {
+  ExpectError(Braid({"--server", "127.0.0.1:1", "--mpirun", "/opt/mpirun", "runs"}), 2,
+              {"--mpirun", "its own programs"});
+}
+
+}  // namespace cli_alone_test
+}  // namespace braid

@@ -43,7 +43,8 @@ v1::RunSpec GrowingSpec(const fs::path& dataset, int64_t num_steps, int first) {
 
 std::vector<int> ActiveExpertsOf(const RunDirectory& run) {
   std::vector<int> active;
-  for (const v1::StepMetrics& step : run.ReadMetrics(0).value()) {
+  const std::vector<v1::StepMetrics> steps = run.ReadMetrics(0).value();
+  for (const v1::StepMetrics& step : steps) {
     active.push_back(step.active_experts());
   }
   return active;

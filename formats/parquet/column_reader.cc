@@ -1,6 +1,6 @@
 #include "formats/parquet/column_reader.h"
 
-#include <zlib.h>
+#include <isa-l.h>
 
 #include <algorithm>
 #include <bit>
@@ -121,8 +121,9 @@ absl::Status ParquetColumnReader::NextPage() {
   }
   body = body.substr(0, static_cast<size_t>(page.compressed_size));
   next_page_ += page.compressed_size;
-  if (page.crc.has_value() && *page.crc != crc32(0, reinterpret_cast<const Bytef*>(body.data()),
-                                                 static_cast<uInt>(body.size()))) {
+  if (page.crc.has_value() &&
+      *page.crc !=
+          crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(body.data()), body.size())) {
     return BadPage("its checksum differs");
   }
   if (page.kind == ParquetPage::Kind::kDictionary) return ReadDictionary(page, body);

@@ -1,9 +1,9 @@
 #include "formats/parquet/page_codec.h"
 
 #include <brotli/decode.h>
+#include <isa-l.h>
 #include <lz4.h>
 #include <snappy.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include "absl/strings/str_cat.h"
@@ -17,17 +17,23 @@ bool ExpandSnappy(std::string_view in, char* out, size_t size) {
          snappy::RawUncompress(in.data(), in.size(), out);
 }
 
+// Expands one member after another, of which the format allows several.
 bool ExpandGzip(std::string_view in, char* out, size_t size) {
-  z_stream stream = {};
-  if (inflateInit2(&stream, 15 + 32) != Z_OK) return false;  // gzip or zlib, by the header
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
-  stream.avail_in = static_cast<uInt>(in.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out);
-  stream.avail_out = static_cast<uInt>(size);
-  const int rc = inflate(&stream, Z_FINISH);
-  const bool whole = rc == Z_STREAM_END && stream.avail_out == 0;
-  inflateEnd(&stream);
-  return whole;
+  do {
+    inflate_state stream;
+    isal_inflate_init(&stream);
+    // Some writers put a zlib header where the format asks for that of gzip.
+    stream.crc_flag = in.starts_with("\x1f\x8b") ? ISAL_GZIP : ISAL_ZLIB;
+    stream.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(in.data()));
+    stream.avail_in = static_cast<uint32_t>(in.size());
+    stream.next_out = reinterpret_cast<uint8_t*>(out);
+    stream.avail_out = static_cast<uint32_t>(size);
+    if (isal_inflate_stateless(&stream) != ISAL_DECOMP_OK) return false;
+    in.remove_prefix(in.size() - stream.avail_in);
+    out += size - stream.avail_out;
+    size = stream.avail_out;
+  } while (size > 0 && !in.empty());
+  return size == 0;
 }
 
 bool ExpandBrotli(std::string_view in, char* out, size_t size) {

@@ -1,9 +1,9 @@
 #include "pipeline/corpus/text_source.h"
 
 #include <fcntl.h>
+#include <isa-l.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -148,32 +148,47 @@ class GzipSource : public CompressedSource {
  public:
   GzipSource(std::unique_ptr<FileInput> input, const ExpansionLimit& limit)
       : CompressedSource(std::move(input), limit) {
-    initialized_ = inflateInit2(&stream_, 15 + 16) == Z_OK;  // 16: gzip wrapper, checked CRC
+    isal_inflate_init(&stream_);
+    stream_.crc_flag = ISAL_GZIP_NO_HDR_VER;  // checks the trailer; ReadHeader() reads the header
+    isal_gzip_header_init(&header_);
   }
-  ~GzipSource() override { inflateEnd(&stream_); }
 
  private:
   absl::StatusOr<size_t> Decompress(std::span<char> out) override {
-    if (!initialized_) return absl::UnavailableError("zlib: out of memory");
+    if (result_ < ISAL_DECOMP_OK) return Damaged(Fault(), "gzip data", "Check it with gzip -t");
     if (!inside_frame_ && !StartMember()) return 0;
     const std::string_view in = input_->rest();
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
-    stream_.avail_in = static_cast<uInt>(in.size());
-    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream_.avail_out = static_cast<uInt>(std::min<size_t>(out.size(), 1u << 30));
+    stream_.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(in.data()));
+    stream_.avail_in = static_cast<uint32_t>(in.size());
+    stream_.next_out = reinterpret_cast<uint8_t*>(out.data());
+    stream_.avail_out = static_cast<uint32_t>(std::min<size_t>(out.size(), 1u << 30));
     const size_t room = stream_.avail_out;
-    const int rc = inflate(&stream_, Z_NO_FLUSH);
+    result_ = inside_header_ ? ReadHeader() : isal_inflate(&stream_);
     input_->Use(in.size() - stream_.avail_in);
-    const size_t produced = room - stream_.avail_out;
-    const bool damaged = rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR;
-    if (damaged && produced == 0) {
-      return Damaged(stream_.msg != nullptr ? stream_.msg : absl::StrCat("zlib error ", rc),
-                     "gzip data", "Check it with gzip -t");
+    inside_frame_ = inside_header_ || stream_.block_state != ISAL_BLOCK_FINISH;
+    // Returns the bytes before damage first; the next call then reports the damage.
+    has_pending_output_ = result_ < ISAL_DECOMP_OK || (inside_frame_ && stream_.avail_out == 0);
+    return room - stream_.avail_out;
+  }
+
+  int ReadHeader() {
+    const int result = isal_read_gzip_header(&stream_, &header_);
+    if (result != ISAL_DECOMP_OK) return result;
+    inside_header_ = false;
+    constexpr uint32_t kReservedFlags = 0xe0;  // RFC 1952 demands an error for them
+    return (header_.flags & kReservedFlags) != 0 ? ISAL_INVALID_WRAPPER : ISAL_DECOMP_OK;
+  }
+
+  std::string Fault() const {
+    switch (result_) {
+      case ISAL_INCORRECT_CHECKSUM:
+        return "a wrong checksum";
+      case ISAL_INVALID_WRAPPER:
+      case ISAL_UNSUPPORTED_METHOD:
+        return "no gzip header";
+      default:
+        return "an invalid deflate block";
     }
-    inside_frame_ = rc != Z_STREAM_END;
-    // Returns the bytes before the damage first; the next call then reports the damage.
-    has_pending_output_ = damaged || (inside_frame_ && stream_.avail_out == 0);
-    return produced;
   }
 
   // Starts the next member, if any. Zeros after a member are padding, as for the gzip program.
@@ -181,13 +196,16 @@ class GzipSource : public CompressedSource {
     const size_t zeros = std::min(input_->rest().find_first_not_of('\0'), input_->rest().size());
     input_->Use(zeros);
     if (input_->rest().empty()) return false;
-    inflateReset(&stream_);
-    inside_frame_ = true;
+    isal_inflate_reset(&stream_);
+    isal_gzip_header_init(&header_);
+    inside_frame_ = inside_header_ = true;
     return true;
   }
 
-  z_stream stream_ = {};
-  bool initialized_;
+  inflate_state stream_;
+  isal_gzip_header header_;
+  bool inside_header_ = true;
+  int result_ = ISAL_DECOMP_OK;
 };
 
 class ZstdSource : public CompressedSource {

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "formats/parquet/page_codec.h"
 #include "formats/parquet/value_decoders.h"
+#include "tests/base/crafted_files.h"
 
 namespace braid {
 namespace parquet_reader_test {
@@ -249,6 +250,17 @@ TEST(PageCodecTest, ExpandsToTheStatedSizeOnly) {
             absl::StatusCode::kUnimplemented);
   EXPECT_EQ(DecompressPage(ParquetCodec::kLz4Hadoop, "", 0, &out).code(),
             absl::StatusCode::kUnimplemented);
+}
+
+TEST(PageCodecTest, JoinsGzipMembers) {
+  std::string out = "before ";
+  const std::string members = Gzip("first ") + Gzip("") + Gzip("second");
+  EXPECT_TRUE(DecompressPage(ParquetCodec::kGzip, members, 12, &out).ok());
+  EXPECT_EQ(out, "before first second");
+  EXPECT_FALSE(DecompressPage(ParquetCodec::kGzip, members, 13, &out).ok());
+  std::string damaged = members;
+  damaged[damaged.size() - 8] ^= 1;  // the checksum of the last member
+  EXPECT_FALSE(DecompressPage(ParquetCodec::kGzip, damaged, 12, &out).ok());
 }
 
 TEST(ValueDecodersTest, RefusesLengthsThatLie) {

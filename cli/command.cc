@@ -51,6 +51,16 @@ absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& 
   return run.run_dir();
 }
 
+absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data) {
+  if (!absl::StartsWith(data, "job-")) return AbsolutePath(data);
+  ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
+  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(data));
+  if (job.state() == v1::JOB_SUCCEEDED) return job.result().dataset_dir();
+  return absl::FailedPreconditionError(absl::StrCat(data, " has no dataset (state ",
+                                                    v1::JobState_Name(job.state()),
+                                                    "); see: braid status ", data));
+}
+
 std::string NewRequestId() { return RandomId(32); }
 
 absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name) {

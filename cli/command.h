@@ -46,6 +46,10 @@ std::string ModelReference(const std::string& model);
 // for an unknown id.
 absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model);
 
+// Returns the dataset of the corpus job with this id, and any other value as an absolute path.
+// NotFound for an unknown id, FailedPrecondition for a job that has not succeeded.
+absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data);
+
 // Parses the value of --routing, "prompt" or "segment"; unspecified when `name` is empty.
 absl::StatusOr<v1::InferenceRouting> ParseRouting(const std::string& name);
 

@@ -26,7 +26,7 @@ struct ConvertOptions {
   bool dense = false, force = false, strict = false;
 };
 
-absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
+absl::StatusOr<v1::ConvertRequest> RequestOf(Session& session, const ConvertOptions& options) {
   v1::ConvertRequest request;
   request.set_model(ModelReference(options.model));
   request.set_output_dir(AbsolutePath(options.output));
@@ -35,7 +35,7 @@ absl::StatusOr<v1::ConvertRequest> RequestOf(const ConvertOptions& options) {
   if (options.kept > 0) {
     v1::KeptExperts* keep = request.mutable_keep();
     keep->set_num_experts(options.kept);
-    keep->set_dataset_dir(AbsolutePath(options.used_by));
+    ASSIGN_OR_RETURN(*keep->mutable_dataset_dir(), DatasetDirectory(session, options.used_by));
     keep->set_dense(options.dense);
     return request;
   }
@@ -84,7 +84,7 @@ void Print(const v1::ConvertResponse& response, double noise) {
 }
 
 absl::Status Convert(Session& session, const ConvertOptions& options) {
-  ASSIGN_OR_RETURN(const v1::ConvertRequest request, RequestOf(options));
+  ASSIGN_OR_RETURN(const v1::ConvertRequest request, RequestOf(session, options));
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
   const absl::StatusOr<v1::ConvertResponse> response = client.Convert(request);
@@ -119,8 +119,9 @@ void AddConvertCommand(CommandLine& program) {
                                          "Experts of each layer; each is a copy of the FFN")
                             ->check(PositiveInt32())
                             ->excludes(experts);
-  CLI::Option* used_by = command->add_option(
-      "--used-by", options->used_by, "Packed dataset that is routed to count uses (--keep)");
+  CLI::Option* used_by =
+      command->add_option("--used-by", options->used_by,
+                          "Job id or packed dataset that is routed to count uses (--keep)");
   CLI::Option* keep =
       command
           ->add_option("--keep", options->kept, "Keep the experts of each layer that are used most")
@@ -160,7 +161,7 @@ void AddConvertCommand(CommandLine& program) {
   command
       ->add_option("--gate", options->gate,
                    "How a token chooses its experts (default: key-mean; linear for copies)")
-      ->check(OneOf({"key-mean", "linear", "frozen"}))
+      ->check(OneOf({"key-mean", "linear", "cosine", "frozen"}))
       ->excludes(keep)
       ->excludes(dense)
       ->excludes(noise);
@@ -183,7 +184,7 @@ void AddConvertCommand(CommandLine& program) {
       "Examples:\n"
       "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
       "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
-      "  braid convert run-000001 --output half --keep 8 --used-by packed/\n"
+      "  braid convert run-000001 --output half --keep 8 --used-by job-000001\n"
       "  braid convert run-000001 --output noisy --noise 0.15\n"
       "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
       "--dense");

@@ -1,5 +1,4 @@
 // The commands "train", "runs" and "stop".
-#include <filesystem>
 #include <iostream>
 
 #include "absl/strings/match.h"
@@ -25,18 +24,6 @@ struct TrainOptions {
   LaunchOptions launch;
   ConfigOptions config;
 };
-
-// Returns the dataset of a job id, and any other value as an absolute path.
-absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data) {
-  if (!absl::StartsWith(data, "job-"))
-    return std::filesystem::absolute(data).lexically_normal().string();
-  ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
-  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(data));
-  if (job.state() == v1::JOB_SUCCEEDED) return job.result().dataset_dir();
-  return absl::FailedPreconditionError(absl::StrCat(data, " has no dataset (state ",
-                                                    v1::JobState_Name(job.state()),
-                                                    "); see: braid status ", data));
-}
 
 absl::StatusOr<v1::RunSpec> SpecFrom(Session& session, const TrainOptions& options) {
   v1::RunSpec spec;

@@ -39,6 +39,43 @@ TEST_P(CliAloneTest, ExportsAndImportsModels) {
       << Contents(root_ / "err");
 }
 
+// Experts that a corpus job uses most, copies, and splits with every kind of gate.
+TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
+  Arguments routed = small;
+  routed.insert(routed.end(), {"--experts", "4", "--set", "model.routing.router=TOKEN_CHOICE",
+                               "--set", "model.routing.token.gate=FROZEN"});
+  ASSERT_EQ(Train(routed).exit_code, 0) << Contents(root_ / "err");
+  const std::string half = (root_ / "half").string(), other = (root_ / "other").string();
+  const Outcome kept =
+      Braid({"convert", "run-000001", "--keep", "2", "--used-by", "job-000001", "-o", half});
+  ASSERT_EQ(kept.exit_code, 0) << kept.errors;
+  EXPECT_THAT(kept.output, HasSubstr("2 experts, 2 active"));
+  const Outcome exported = Braid({"export", half, "-o", (root_ / "half-hf").string(), "--json"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_EQ(nlohmann::json::parse(exported.output).at("architecture"), "MixtralForCausalLM");
+  ExpectError(
+      Braid({"convert", "run-000001", "--keep", "2", "--used-by", "job-000042", "-o", other}), 3,
+      {"job-000042"});
+  ExpectError(
+      Braid({"convert", "run-000001", "--keep", "9", "--used-by", "job-000001", "-o", other}), 2,
+      {"got 9, expected 1 to 4"});
+
+  ASSERT_EQ(Train(small).exit_code, 0) << Contents(root_ / "err");
+  const Outcome copied = Braid({"convert", "run-000002", "--copy", "3", "-o", other});
+  ASSERT_EQ(copied.exit_code, 0) << copied.errors;
+  EXPECT_THAT(copied.output, HasSubstr("3 experts, 2 active"));
+  const Outcome split = Braid({"convert", "run-000002", "--experts", "4", "--gate", "cosine",
+                               "--layers", "-1", "--force", "-o", other});
+  ASSERT_EQ(split.exit_code, 0) << split.errors;
+  EXPECT_THAT(split.output, HasSubstr("split in "));
+  const Outcome layout = Braid({"export", other, "-o", (root_ / "other-hf").string()});
+  ASSERT_EQ(layout.exit_code, 0) << layout.errors;
+  EXPECT_THAT(layout.output, HasSubstr("not a stock Mixtral, since the gate is COSINE, expected "
+                                       "LINEAR or FROZEN"));
+}
+
 TEST_P(CliAloneTest, ValidatesAndBranchesADecayFromAStableRun) {
   ASSERT_EQ(Submit({Corpus(), "--set", "pack.heldout_fraction=0.1"}).exit_code, 0);
   ASSERT_EQ(Train({"--data", "job-000001", "--steps", "8", "--threads", "1", "--schedule", "wsd",

@@ -63,7 +63,7 @@ double NextGatePenalty(double coefficient, double active, const v1::TokenRouting
 int ActiveExperts(const ExpertGrowth& growth, int64_t step) {
   const double grown = (growth.last - growth.first) * static_cast<double>(step) /
                        static_cast<double>(std::max<int64_t>(growth.steps, 1));
-  return std::min(growth.first + static_cast<int>(std::lround(grown)), growth.last);
+  return std::min(growth.first + static_cast<int>(std::nearbyint(grown)), growth.last);
 }
 
 }  // namespace braid

@@ -40,8 +40,8 @@ struct ExpertGrowth {
   int64_t steps = 0;
 };
 
-// Returns the number of active experts of 0-based step t: first + (last - first) t / steps, rounded
-// to the nearest number and at most `last`.
+// Returns the number of active experts of 0-based step t: first plus (last - first) t / steps
+// rounded to the nearest number, halves to even ones, and at most `last`.
 int ActiveExperts(const ExpertGrowth& growth, int64_t step);
 
 // Returns the coefficient of the penalty of the gate RELU after a step in which tokens used

@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/expert_split_flags.h"
 #include "formats/chat_template.h"
+#include "model/config/expert_split_config.h"
 #include "pipeline/supervised/record_format.h"
 #include "runs/training_length.h"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr double kDefaultEpochs = 3;
 constexpr double kMaxWeight = 1000;
+// Matches the parameters of all gates of experts.
+constexpr char kRouters[] = "*.mlp.router.*";
 constexpr char kLoraForm[] = "r=N, alpha=X, dropout=X, targets=q,v, layers=N,N or rs";
 
 absl::Status LoraError(const std::string& part) {
@@ -148,10 +151,17 @@ void AddExpertOptions(CLI::App* command, FinetuneOptions* options) {
   const ExpertSplitFlags flags = AddExpertSplit(command, &options->split);
   flags.experts->group(kExperts);
   for (CLI::Option* const option : flags.others) option->needs(flags.experts)->group(kExperts);
+  CLI::Option* const no_recompose =
+      command
+          ->add_flag("--no-recompose", options->no_recompose,
+                     "Export the experts instead of the dense model that they are slices of")
+          ->needs(flags.experts)
+          ->group(kExperts);
   command
-      ->add_flag("--no-recompose", options->no_recompose,
-                 "Export the experts instead of the dense model that they are slices of")
+      ->add_flag_callback(
+          "--recompose", [] {}, "Export the dense model that the experts are slices of (default)")
       ->needs(flags.experts)
+      ->excludes(no_recompose)
       ->group(kExperts);
 }
 
@@ -242,6 +252,10 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
   for (const std::string& pattern : train) spec.mutable_finetuning()->add_train(pattern);
   ASSIGN_OR_RETURN(const std::optional<v1::ExpertSplit> experts, Split());
   if (experts && !no_recompose) spec.mutable_finetuning()->set_recompose(true);
+  // Adapters leave everything else as it is, but an untrained gate of a new split is of no use.
+  if (experts && HasTrainedGate(*experts) && spec.finetuning().has_lora()) {
+    spec.mutable_finetuning()->add_train(kRouters);
+  }
   for (const std::string& rate : rates) {
     RETURN_IF_ERROR(AddRate(rate, spec.mutable_finetuning()));
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
 #include "pipeline/supervised/supervised_dataset.h"
 #include "proto/stated_defaults.h"
@@ -86,6 +87,13 @@ std::string MethodName(const v1::ExpertSplit& split) {
   return v1::ExpertSplit::Method_Name(method);
 }
 
+// Returns whether the choice of experts cannot learn although its gate is trained: no weight of an
+// expert and no loss depends on a score.
+bool GateLearnsNothing(const v1::ExpertSplit& split, const v1::TokenRouting& token) {
+  return HasTrainedGate(split) && token.balance_loss() == 0 &&
+         token.combine_weights() == v1::TokenRouting::ONES;
+}
+
 void PrintSplit(const v1::RunSpec& spec, const FinetuneData& data, std::ostream& out) {
   const v1::RoutingConfig& routing = data.start.model.routing();
   out << "experts    " << routing.num_experts() << " of " << routing.token().expert_d_ff()
@@ -95,6 +103,11 @@ void PrintSplit(const v1::RunSpec& spec, const FinetuneData& data, std::ostream&
       << v1::TokenRouting::Gate_Name(routing.token().gate()) << ")\n"
       << "exports    " << (spec.finetuning().recompose() ? "a dense model" : "a model with experts")
       << "\n";
+  v1::TokenRouting token = routing.token();
+  token.MergeFrom(spec.model().routing().token());
+  if (!GateLearnsNothing(*data.split, token)) return;
+  out << "note       the gate has no gradient with combine weights ONES; set "
+         "model.routing.token.balance_loss, or combine_weights to SOFTMAX_OF_CHOSEN\n";
 }
 
 std::string LabelsLine(const SupervisedPlan& plan) {

@@ -1,7 +1,5 @@
 #include "inference/model_conversion.h"
 
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -13,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
-#include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "conversion/unit_order.h"
 #include "inference/kept_experts.h"
@@ -27,8 +24,8 @@
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/upcycling.h"
-#include "proto/config_text.h"
 #include "proto/stated_defaults.h"
+#include "runs/conversion_record.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
 #include "trainer/training_state.h"
@@ -39,7 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kConverted[] = "converted";
-constexpr char kRecordFile[] = "conversion.textproto";
 
 using LayerOrders = std::map<int, UnitOrder>;
 
@@ -99,30 +95,13 @@ absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Co
     if (units.units().empty()) continue;  // a layer whose experts were kept
     const auto order = orders.find(units.layer());
     if (order == orders.end()) {
-      return absl::DataLossError(
-          absl::StrCat(kRecordFile, ": layer ", units.layer(), " has no experts in the model"));
+      return absl::DataLossError(absl::StrCat("conversion.textproto: layer ", units.layer(),
+                                              " has no experts in the model"));
     }
     order->second.assign(units.units().begin(), units.units().end());
     RETURN_IF_ERROR(CheckUnitOrder(order->second, config.d_ff()));
   }
   return orders;
-}
-
-absl::StatusOr<std::optional<v1::Conversion>> ReadRecord(const fs::path& checkpoint) {
-  const fs::path file = checkpoint / kRecordFile;
-  const absl::StatusOr<std::string> text = ReadFile(file);
-  if (absl::IsNotFound(text.status())) return std::nullopt;
-  RETURN_IF_ERROR(text.status());
-  RETURN_IF_ERROR(CheckSealedLines(*text, file));
-  v1::Conversion record;
-  RETURN_IF_ERROR(ParseConfig(*text, file.string(), &record));
-  return record;
-}
-
-absl::Status WriteRecord(const v1::Conversion& record, const fs::path& checkpoint) {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(record, &text);
-  return WriteFileAtomically(checkpoint / kRecordFile, SealLines(text));
 }
 
 }  // namespace
@@ -179,7 +158,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
 absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& model) {
   ModelPath at = model;
   while (true) {
-    ASSIGN_OR_RETURN(std::optional<v1::Conversion> record, ReadRecord(at.checkpoint));
+    ASSIGN_OR_RETURN(std::optional<v1::Conversion> record, ReadConversion(at.checkpoint));
     if (record) return record;
     std::string start = at.state.partial.base().checkpoint();
     if (start.empty() && at.run) {
@@ -255,10 +234,11 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   response.set_num_parameters(static_cast<int64_t>(converted.model->values().size()));
   *response.mutable_source() = path.source;
   response.set_split_seconds(converted.split_seconds);
+  converted.record.set_split_seconds(converted.split_seconds);
   ASSIGN_OR_RETURN(
       const fs::path checkpoint,
       WriteNewCheckpoint(std::move(converted.model), tokenizer, kConverted, output->staging()));
-  RETURN_IF_ERROR(WriteRecord(converted.record, checkpoint));
+  RETURN_IF_ERROR(WriteConversion(converted.record, checkpoint));
   RETURN_IF_ERROR(output->Publish(checkpoint));
   return response;
 }

@@ -9,10 +9,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/blas_core.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "model/matrix_product_peak.h"
+#include "runs/conversion_record.h"
 #include "runs/metrics_export/tensorboard_log.h"
 #include "runs/run_fence.h"
 #include "runs/run_spec.h"
@@ -48,6 +50,16 @@ void ReportBlasCore(const RunDirectory& directory) {
               << ", this one uses " << core
               << ": the last digits of results will differ; set OPENBLAS_CORETYPE to keep them\n";
   }
+}
+
+// Prints how long the units of the FFNs that the run starts from took to become experts.
+void ReportSplit(const v1::RunSpec& spec) {
+  if (spec.init_from().empty()) return;
+  const auto record = ReadConversion(spec.init_from());
+  if (!record.ok() || !record->has_value() || (*record)->split_seconds() == 0) return;
+  std::cout << absl::StrFormat("experts of %s: units assigned in %.1f s", spec.init_from(),
+                               (*record)->split_seconds())
+            << std::endl;
 }
 
 std::string NonceOfAttempt() {
@@ -111,6 +123,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
     if (absl::Status status = directory.RemoveExit(); !status.ok()) return {status};
     PrintSpec(*spec);
     ReportBlasCore(directory);
+    ReportSplit(*spec);
   }
   SetModelThreads(spec->threads_per_rank());
   LoopEnvironment environment;

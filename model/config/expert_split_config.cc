@@ -25,14 +25,17 @@ absl::Status CheckNumExperts(int experts, int units) {
       below == above ? absl::StrCat("is ", below) : absl::StrCat("are ", below, " and ", above)));
 }
 
+v1::TokenRouting::Gate GateOf(const v1::ExpertSplit& split) {
+  if (split.gate() != v1::TokenRouting::GATE_UNSPECIFIED) return split.gate();
+  return split.method() == v1::ExpertSplit::COPIES ? v1::TokenRouting::LINEAR
+                                                   : v1::TokenRouting::KEY_MEAN;
+}
+
 // Copies add up to the dense function with weights that sum to 1, slices with weights of 1.
 void SetChoice(const v1::ModelConfig& dense, const v1::ExpertSplit& split,
                v1::TokenRouting* token) {
   const bool copies = split.method() == v1::ExpertSplit::COPIES;
-  token->set_gate(split.gate());
-  if (split.gate() == v1::TokenRouting::GATE_UNSPECIFIED) {
-    token->set_gate(copies ? v1::TokenRouting::LINEAR : v1::TokenRouting::KEY_MEAN);
-  }
+  token->set_gate(GateOf(split));
   token->set_combine_weights(copies ? v1::TokenRouting::SOFTMAX_OF_CHOSEN : v1::TokenRouting::ONES);
   if (copies) token->set_expert_d_ff(dense.d_ff());
   const int usual = copies ? std::min(2, split.num_experts()) : (split.num_experts() + 1) / 2;
@@ -46,6 +49,8 @@ bool IsTrainedGate(v1::TokenRouting::Gate gate) {
 }
 
 }  // namespace
+
+bool HasTrainedGate(const v1::ExpertSplit& split) { return IsTrainedGate(GateOf(split)); }
 
 absl::StatusOr<std::set<int>> LayersToSplit(const v1::ExpertSplit& split, int num_layers) {
   std::set<int> layers;

@@ -12,6 +12,9 @@
 
 namespace braid {
 
+// Returns whether the gate of the experts has parameters that are trained.
+bool HasTrainedGate(const v1::ExpertSplit& split);
+
 // Returns the layers to split, counted from 0; all when the split lists none. InvalidArgument for a
 // layer that a model of `num_layers` does not have or that is listed twice.
 absl::StatusOr<std::set<int>> LayersToSplit(const v1::ExpertSplit& split, int num_layers);

@@ -3,16 +3,18 @@
 //   braid-bench-unit-clusters --units 11008 --dimension 4096 --experts 64 --threads 2
 //
 // The rows are normal random numbers around 32 random directions. Prints one line of JSON: seconds
-// until no round lowers the cost (at most --rounds rounds), and those of one assignment of random
-// costs.
+// until no round lowers the cost (at most --rounds rounds), those of one assignment of random
+// costs, and those of putting the units of the three matrices of the FFN back into their places.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "conversion/balanced_clusters.h"
+#include "conversion/unit_order.h"
 #include "retrieval/parallel_for.h"
 #include "tests/bench/or_exit.h"
 
@@ -50,6 +52,16 @@ double Seconds(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Returns the seconds that the experts of a layer take to become one FFN again.
+double SecondsOfRecompose(const Settings& settings, std::span<const float> rows) {
+  const UnitOrder order = OrExit(SplitUnits(ExpertSplit::kRandom, rows, settings.units,
+                                            settings.dimension, settings.experts, 1));
+  std::vector<float> restored(rows.size());
+  return Seconds([&] {
+    for (int matrix = 0; matrix < 3; ++matrix) RestoreUnits(rows, order, restored);
+  });
+}
+
 void Measure(const Settings& settings) {
   SetRetrievalThreads(settings.threads);
   const std::vector<float> rows = Rows(settings);
@@ -73,7 +85,8 @@ void Measure(const Settings& settings) {
                               {"rounds", clusters.costs.size()},
                               {"first_cost", clusters.costs.front()},
                               {"last_cost", clusters.costs.back()},
-                              {"assignment_seconds", assignment}}
+                              {"assignment_seconds", assignment},
+                              {"recompose_seconds", SecondsOfRecompose(settings, rows)}}
             << std::endl;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "formats/safetensors.h"
+#include "runs/run_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/program.h"
 #include "tests/trainer/tiny_run.h"
@@ -22,6 +23,7 @@ using Arguments = std::vector<std::string>;
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Outcome {
   int exit_code = 0;
@@ -136,6 +138,45 @@ TEST_F(FinetuneCommandTest, SplitsOnceTunesAndExportsADenseModel) {
   }
   EXPECT_EQ(num_ffn, 2 * 3);
   EXPECT_EQ(num_changed, 2 * 2) << "q and v of two layers";
+}
+
+// Adapters leave all other parameters as they are, but a gate that is new has to learn.
+TEST_F(FinetuneCommandTest, AdaptersTrainTheGateOfNewExperts) {
+  const Arguments linear = With(kExperts, {"--lora", "r=2", "--gate", "linear", "--no-recompose"});
+  EXPECT_THAT(Finetune(With(linear, {"--dry-run"})).out,
+              HasSubstr("the gate has no gradient with combine weights ONES"));
+  const Arguments balanced = With(linear, {"--set", "model.routing.token.balance_loss=0.1"});
+  EXPECT_THAT(Finetune(With(balanced, {"--dry-run"})).out, Not(HasSubstr("no gradient")));
+  const json run = Tuned(balanced);
+  EXPECT_EQ(run["spec"]["finetuning"]["train"], json({"*.mlp.router.*"}));
+  Exported(run["spec"]["init_from"], "start");
+  Exported("run-000001", "tuned", {"--merge"});
+  ASSERT_OK_AND_ASSIGN(const auto start, SafetensorsFile::Open(root_ / "start/model.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const auto tuned, SafetensorsFile::Open(root_ / "tuned/model.safetensors"));
+  const std::string router = "model.layers.1.mlp.router.weight";
+  ASSERT_OK_AND_ASSIGN(const auto before, start.Bytes(router));
+  ASSERT_OK_AND_ASSIGN(const auto after, tuned.Bytes(router));
+  EXPECT_NE(before, after);
+}
+
+// The seconds of a split are in the output of the command and in the log of the run.
+TEST_F(FinetuneCommandTest, TheTimeOfASplitIsLogged) {
+  const Outcome outcome =
+      Finetune({"--experts", "4", "--layers", "-1", "--recompose", "--lora", "r=2", "--wait"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("assigned the units to experts in 0.0 s"));
+  ASSERT_OK_AND_ASSIGN(const std::string log,
+                       ReadFile(RunDirectory(root_ / "home/runs/run-000001").log()));
+  EXPECT_THAT(log, HasSubstr(": units assigned in 0.0 s"));
+}
+
+TEST_F(FinetuneCommandTest, ModelsWhoseLayersMixAreNotSplit) {
+  const json run = Tuned({"--lora", "r=2", "--set", "model.layer_mixing.alpha=0.9"});
+  EXPECT_EQ(run["state"], "RUN_SUCCEEDED");
+  const Outcome outcome = Braid({"finetune", "run-000001", "--data",
+                                 (root_ / "pairs.jsonl").string(), "--experts", "4", "--dry-run"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--experts: got a model whose layers mix"));
 }
 
 TEST_F(FinetuneCommandTest, SplitsThatDoNotFitAreRefused) {

@@ -12,6 +12,7 @@
 #include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
 #include "runs/checkpoint.h"
+#include "runs/conversion_record.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/inference/huggingface/exported_models.h"
@@ -262,6 +263,31 @@ TEST(ModelConversionTest, ConversionsRecordTheirNoise) {
   EXPECT_THAT(record, testing::AllOf(HasSubstr("share: 0.15"), HasSubstr("seed: 7")));
 }
 
+// "cmp" finds no difference between a checkpoint and what comes back of it.
+TEST(ModelConversionTest, ThereAndBackTheFileOfTheWeightsIsTheSameByteForByte) {
+  for (const v1::ModelConfig& config : Families()) {
+    ScratchDirectory scratch;
+    const auto dense = RandomModel(config);
+    const std::filesystem::path start = CheckpointOf(*dense, scratch / "dense");
+    for (const auto method :
+         {v1::ExpertSplit::CONTIGUOUS, v1::ExpertSplit::RANDOM, v1::ExpertSplit::KEYS}) {
+      v1::ConvertRequest request;
+      request.set_force(true);
+      request.set_model(start.string());
+      request.set_output_dir((scratch / "experts").string());
+      *request.mutable_split() = Split(4, method, 2);
+      request.mutable_split()->add_layers(1);
+      ASSERT_OK(Convert(request).status());
+      request.set_model((scratch / "experts").string());
+      request.set_output_dir((scratch / "back").string());
+      request.set_dense(true);
+      ASSERT_OK(Convert(request).status());
+      EXPECT_EQ(GetFile(scratch / "back" / "model.safetensors"),
+                GetFile(start / "model.safetensors"));
+    }
+  }
+}
+
 TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
   ScratchDirectory scratch;
   const auto dense = RandomModel(ExportedConfig(1));
@@ -273,6 +299,11 @@ TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
   ASSERT_OK_AND_ASSIGN(const auto split, Convert(request));
   EXPECT_EQ(split.model().routing().token().active_experts(), 2);
   EXPECT_OK(VerifyCheckpoint(split.output_dir()));
+  EXPECT_GT(split.split_seconds(), 0);
+  ASSERT_OK_AND_ASSIGN(const auto recorded, ReadConversion(split.output_dir()));
+  ASSERT_TRUE(recorded.has_value());
+  EXPECT_EQ(recorded->split_seconds(), split.split_seconds());
+  EXPECT_FALSE(ReadConversion(start)->has_value()) << "no conversion made it";
   request.set_model(split.output_dir());
   request.set_output_dir((scratch / "joined").string());
   request.set_dense(true);

@@ -34,7 +34,7 @@ struct DatasetDefinition {
 struct TunedTask {
   // A built-in task.
   std::string name = {};
-  // Tasks of another origin on which the tuned models are scored as well.
+  // Tasks of another origin, for the scorings that ask for them.
   std::vector<std::string> further = {};
   // Approximate tokens of one epoch; a guide only.
   int64_t num_tokens = 0;
@@ -48,6 +48,8 @@ struct TaskScoring {
   int32_t active_experts = 0;
   // The FFNs are split for the scoring.
   std::optional<v1::ExpertSplit> split = {};
+  // Scored on TunedTask::further, too.
+  bool further = false;
 };
 
 // What makes an arm a fine-tuning of the model of another arm with the same seed, once on each task

@@ -260,9 +260,13 @@ double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run
   const Experiment& experiment = *plan.experiment;
   if (run.arm.tuning.has_value()) {
     const auto task = std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
-    const size_t num_tasks = task == experiment.tasks.end() ? 1 : 1 + task->further.size();
+    size_t num_scored = 0;
+    for (const TaskScoring& scoring : run.arm.tuning->scorings) {
+      num_scored += 1;
+      if (task != experiment.tasks.end() && scoring.further) num_scored += task->further.size();
+    }
     return kSecondsOfTaskExample * static_cast<double>(plan.max_examples) *
-           static_cast<double>(num_tasks * run.arm.tuning->scorings.size());
+           static_cast<double>(num_scored);
   }
   return static_cast<double>(experiment.scores(run).size()) *
          static_cast<double>(plan.heldout_windows * experiment.sequence_length) /

@@ -61,7 +61,6 @@ std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, co
   request.set_model(run_id);
   request.set_data_dir(tasks_dir);
   request.add_tasks()->set_name(task.name);
-  for (const std::string& further : task.further) request.add_tasks()->set_name(further);
   request.set_num_shots(0);
   request.add_routings(v1::SEGMENT_ROUTING);
   request.set_max_examples(static_cast<int32_t>(plan.max_examples));
@@ -73,6 +72,11 @@ std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, co
     PlannedTaskScore& score = scores.emplace_back();
     score.scoring = scoring.name;
     score.request = request;
+    if (scoring.further) {
+      for (const std::string& further : task.further) {
+        score.request.add_tasks()->set_name(further);
+      }
+    }
     if (scoring.active_experts > 0) score.request.add_active_experts(scoring.active_experts);
     if (scoring.split.has_value())
       score.conversion = PlannedSplit(*scoring.split, run.seed, run_id);

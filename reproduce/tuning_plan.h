@@ -36,8 +36,9 @@ struct PlannedTaskScore {
   v1::EvaluateTasksRequest request = {};
 };
 
-// Returns the scorings of a fine-tuned model on its task and on the further ones. `tasks_dir` is
-// the directory of the task files. Nothing is demonstrated before a question.
+// Returns the scorings of a fine-tuned model on its task and, where they ask for them, on the
+// further ones. `tasks_dir` is the directory of the task files. Nothing is demonstrated before a
+// question.
 std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, const PlannedRun& run,
                                                 const std::string& run_id,
                                                 const std::string& tasks_dir);

@@ -61,10 +61,13 @@ ArmDefinition FullTuning(ArmDefinition arm) {
 
 ArmDefinition LearnedGateArm() {
   v1::ExpertSplit split = EmoeSplit();
-  split.set_gate(v1::TokenRouting::LINEAR);
-  ArmDefinition arm =
-      SplitArm(kLearnedGate, "emoe with a linear gate, trained by a balance loss of 0.01", split);
-  arm.settings.mutable_model()->mutable_routing()->mutable_token()->set_balance_loss(0.01);
+  split.set_gate(v1::TokenRouting::COSINE);
+  ArmDefinition arm = SplitArm(
+      kLearnedGate, "emoe with a trained cosine gate whose scores weight the experts", split);
+  v1::TokenRouting* const token = arm.settings.mutable_model()->mutable_routing()->mutable_token();
+  // With weights of 1 the task would not train the gate.
+  token->set_combine_weights(v1::TokenRouting::SOFTMAX_OF_CHOSEN);
+  token->set_balance_loss(0.01);
   arm.settings.mutable_finetuning()->add_train("*router*");
   return arm;
 }
@@ -78,9 +81,11 @@ ArmDefinition LayersArm(const std::string& name, const std::string& description,
 
 std::vector<ArmDefinition> EmoeArms() {
   ArmDefinition plain = AdapterArm(kPlainTuning, "adapters of rank 8 on q and v");
+  plain.tuning->scorings.front().further = true;
   plain.tuning->scorings.push_back({.name = kRoutedAtTest, .split = EmoeSplit()});
   ArmDefinition emoe =
       SplitArm(kEmoe, "plain, with 8 of 16 experts in the last layer but one", EmoeSplit());
+  emoe.tuning->scorings.front().further = true;
   emoe.tuning->scorings.push_back({.name = kRecomposed, .active_experts = kEmoeExperts});
   ArmDefinition dropout = AdapterArm("dropout", "plain, with dropout 0.1 on hidden units");
   dropout.settings.mutable_model()->mutable_dropout()->set_kind(v1::DropoutConfig::BERNOULLI);

@@ -21,16 +21,22 @@ constexpr char kMolexLimits[] =
     "of "
     "layers and most sets of GLUE are not tested.";
 
-// Work of a step with mixing relative to one without, when all layers mix.
+// Work of a step with mixing relative to one without, when all layers mix with one or two layers.
 constexpr double kMixingWork = 1.9;
+constexpr double kWorkOfTwo = 2.8;
+// As the largest coefficient of the paper's searches.
+constexpr double kMixingBalance = 0.01;
 
 ArmDefinition MixingArm(const std::string& name, const std::string& description,
-                        v1::LayerMixing::Gate gate = v1::LayerMixing::LEARNED) {
+                        v1::LayerMixing::Gate gate = v1::LayerMixing::LEARNED,
+                        double work = kMixingWork) {
   ArmDefinition arm = AdapterArm(name, description);
   v1::LayerMixing* const mixing = arm.settings.mutable_model()->mutable_layer_mixing();
   mixing->set_alpha(0.95);
   mixing->set_gate(gate);
-  arm.tokens_per_second /= kMixingWork;
+  // With one layer of weight 1 nothing else trains a gate.
+  if (gate == v1::LayerMixing::LEARNED) mixing->set_balance_loss(kMixingBalance);
+  arm.tokens_per_second /= work;
   return arm;
 }
 
@@ -41,10 +47,15 @@ std::vector<ArmDefinition> MolexArms() {
       MixingArm("probability", "molex with the layer's probability as its weight");
   probability.settings.mutable_model()->mutable_layer_mixing()->set_weight(
       v1::LayerMixing::PROBABILITY);
-  ArmDefinition two = MixingArm("two-layers", "molex with two chosen layers");
+  ArmDefinition molex =
+      MixingArm(kMolex, "plain, each layer mixed with one that a gate chooses for an example");
+  ArmDefinition plain = AdapterArm(kPlainTuning, "adapters of rank 8 on q and v");
+  for (ArmDefinition* const arm : {&plain, &molex}) arm->tuning->scorings.front().further = true;
+  ArmDefinition two =
+      MixingArm("two-layers", "molex with two chosen layers", v1::LayerMixing::LEARNED, kWorkOfTwo);
   two.settings.mutable_model()->mutable_layer_mixing()->set_num_chosen(2);
-  return {AdapterArm(kPlainTuning, "adapters of rank 8 on q and v"),
-          MixingArm(kMolex, "plain, each layer mixed with one that a gate chooses for an example"),
+  return {plain,
+          molex,
           MixingArm("frozen-gate", "molex with a random gate that is not trained",
                     v1::LayerMixing::FROZEN),
           MixingArm("random-layer", "molex with random layers", v1::LayerMixing::RANDOM),
@@ -52,7 +63,7 @@ std::vector<ArmDefinition> MolexArms() {
           two,
           probability,
           MixingArm("own-layer", "molex with each layer itself, the same function as plain",
-                    v1::LayerMixing::OWN_LAYER)};
+                    v1::LayerMixing::OWN_LAYER, /*work=*/1)};
 }
 
 Experiment MakeMolex() {

@@ -307,10 +307,16 @@ TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
   ASSERT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_EQ(json::parse(again.output)["claims"], claims);
   EXPECT_EQ(NumRuns(), 7);
-  const Outcome other = Run({"reproduce", corpus.string(), "--paper", "molex", "--tasks",
-                             (root_ / "tasks").string(), "--arms", "plain", "--steps", "10"});
-  EXPECT_EQ(other.exit_code, 0) << other.errors;
-  EXPECT_EQ(NumRuns(), 7);
+  const Outcome other =
+      Run({"reproduce", corpus.string(), "--paper", "molex", "--tasks", (root_ / "tasks").string(),
+           "--arms", "plain,molex,random-layer", "--steps", "10", "--json"});
+  ASSERT_EQ(other.exit_code, 0) << other.errors;
+  EXPECT_EQ(NumRuns(), 11);
+  const json parts = json::parse(other.output)["claims"][0]["parts"];
+  EXPECT_TRUE(parts[0]["effect"].is_number()) << parts;  // plain minus molex
+  EXPECT_FALSE(parts[1].contains("effect")) << parts;    // no frozen gate was trained
+  EXPECT_TRUE(parts[2]["effect"].is_number()) << parts;  // random layers minus molex
+  EXPECT_NE(parts[0]["effect"], parts[2]["effect"]);
 }
 
 TEST_F(ReproduceCommandTest, RefusesTasksThatAreMissingOrNotUsed) {

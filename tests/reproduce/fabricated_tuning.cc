@@ -21,6 +21,7 @@ class TuningMaker {
     const TunedTask& tuned = *std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
     for (const TaskScoring& scoring : run.arm.tuning->scorings) {
       result.tasks.push_back(ScoreOf(run, tuned.name, scoring.name));
+      if (!scoring.further) continue;
       for (const std::string& further : tuned.further) {
         result.tasks.push_back(ScoreOf(run, further, scoring.name));
       }

@@ -24,7 +24,10 @@ absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::R
   v1::DescribeModelRequest request;
   v1::ModelConfig asked = spec.model();
   asked.set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
-  ASSIGN_OR_RETURN(*request.mutable_model(), ShapeFrom(data.start.model, asked));
+  v1::RunSpec shaped = spec;
+  ASSIGN_OR_RETURN(*shaped.mutable_model(), ShapeFrom(data.start.model, asked));
+  RETURN_IF_ERROR(CheckSameUse(data.start.model, shaped));
+  *request.mutable_model() = shaped.model();
   v1::ForecastRequest* const forecast = request.mutable_forecast();
   v1::BatchConfig batch = spec.batch();
   FillStatedDefaults(&batch);

@@ -106,6 +106,7 @@ absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
     spec->mutable_model()->set_vocab_size(start->model.vocab_size());
   }
   ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
+  RETURN_IF_ERROR(CheckSameUse(start->model, *spec));
   spec->set_init_from(start->checkpoint.string());
   if (!IsPartial(spec->finetuning()) || UsesExperts(start->model) == UsesExperts(spec->model())) {
     return absl::OkStatus();

@@ -61,6 +61,11 @@ absl::Status CheckSameChoice(const v1::RoutingConfig& source, const v1::RoutingC
         "model.routing.token.gate: got ", v1::TokenRouting::Gate_Name(want.gate()), ", expected ",
         v1::TokenRouting::Gate_Name(have.gate()), " as in the weights of init_from"));
   }
+  if (chosen && have.centered_input() != want.centered_input()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.routing.token.centered_input: got ", want.centered_input(),
+                     ", expected ", have.centered_input(), " as in the weights of init_from"));
+  }
   if (chosen && have.expert_d_ff() != want.expert_d_ff()) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.routing.token.expert_d_ff: got ", want.expert_d_ff(), ", expected ",
@@ -196,6 +201,34 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   ASSIGN_OR_RETURN(shape, ResolveModelConfig(shape));
   RETURN_IF_ERROR(CheckFits(source, shape));
   return shape;
+}
+
+absl::Status CheckSameUse(const v1::ModelConfig& source, const v1::RunSpec& spec) {
+  if (!UsesExperts(source) || source.routing().router() != v1::TOKEN_CHOICE) {
+    return absl::OkStatus();
+  }
+  const v1::TokenRouting &have = source.routing().token(), &want = spec.model().routing().token();
+  const bool grows = spec.growth().first() > 0 || spec.growth().has_last();
+  if (!grows && have.active_experts() != want.active_experts()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.routing.token.active_experts: got ", want.active_experts(), ", expected ",
+        have.active_experts(),
+        " as in the weights of init_from; use growth.first and growth.last to change the number, "
+        "or --active-experts where the model is evaluated"));
+  }
+  if (spec.has_finetuning()) return absl::OkStatus();
+  if (have.combine_weights() != want.combine_weights()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.routing.token.combine_weights: got ",
+                     v1::TokenRouting::CombineWeights_Name(want.combine_weights()), ", expected ",
+                     v1::TokenRouting::CombineWeights_Name(have.combine_weights()),
+                     " as in the weights of init_from; fine-tune the model to change them"));
+  }
+  if (have.selection() == want.selection()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.routing.token.selection: got ", v1::TokenRouting::Selection_Name(want.selection()),
+      ", expected ", v1::TokenRouting::Selection_Name(have.selection()),
+      " as in the weights of init_from; fine-tune the model to change it"));
 }
 
 absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/model.pb.h"
+#include "braid/v1/training.pb.h"
 
 namespace braid {
 
@@ -26,6 +27,11 @@ absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from);
 // may differ from the source's. InvalidArgument names the first field that the weights do not fit.
 absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
                                           const v1::ModelConfig& asked);
+
+// Returns InvalidArgument when tokens would use the experts of `source` in another way than these
+// were trained for: other numbers of active experts, unless the run grows them, or other combine
+// weights or another selection, which only fine-tuning may change. `spec.model` is resolved.
+absl::Status CheckSameUse(const v1::ModelConfig& source, const v1::RunSpec& spec);
 
 // Returns InvalidArgument when the dataset and the weights have different tokenizers: the same
 // token ids would mean other pieces of text.

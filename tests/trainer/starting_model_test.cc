@@ -139,6 +139,43 @@ TEST_F(StartingModelTest, SegmentsByDocumentAreKeptUnlessFixedOnesAreAsked) {
   EXPECT_FALSE(fixed.has_document_end());
 }
 
+// Experts were trained for the number, the weights and the selection with which tokens used them.
+TEST_F(StartingModelTest, TokensUseTheExpertsOfARunAsItDid) {
+  v1::RunSpec first = TinyDenseSpec(dataset_, 1);
+  v1::RoutingConfig* routing = first.mutable_model()->mutable_routing();
+  routing->set_router(v1::TOKEN_CHOICE);
+  routing->set_num_experts(4);
+  routing->mutable_token()->set_active_experts(2);
+  const RunDirectory source = Trained(first);
+  EXPECT_OK(ResolveRunSpec(Asked(source.root())).status());
+  v1::RunSpec number = Asked(source.root());
+  number.mutable_model()->mutable_routing()->mutable_token()->set_active_experts(3);
+  EXPECT_FAILS(ResolveRunSpec(number), absl::StatusCode::kInvalidArgument,
+               "active_experts: got 3, expected 2", "growth.first");
+  number.mutable_finetuning()->mutable_lora();
+  EXPECT_FAILS(ResolveRunSpec(number), absl::StatusCode::kInvalidArgument, "got 3, expected 2");
+  v1::RunSpec grows = Asked(source.root());
+  grows.mutable_growth()->set_first(2);
+  grows.mutable_growth()->set_last(4);
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec grown, ResolveRunSpec(grows));
+  EXPECT_EQ(grown.model().routing().token().active_experts(), 4);
+  EXPECT_OK(ResolveRunSpec(grown).status());
+
+  v1::RunSpec weights = Asked(source.root()), selection = weights;
+  weights.mutable_model()->mutable_routing()->mutable_token()->set_combine_weights(
+      v1::TokenRouting::EQUAL);
+  selection.mutable_model()->mutable_routing()->mutable_token()->set_selection(
+      v1::TokenRouting::BOTTOM);
+  EXPECT_FAILS(ResolveRunSpec(weights), absl::StatusCode::kInvalidArgument,
+               "combine_weights: got EQUAL, expected SOFTMAX_OF_CHOSEN");
+  EXPECT_FAILS(ResolveRunSpec(selection), absl::StatusCode::kInvalidArgument,
+               "selection: got BOTTOM, expected TOP");
+  for (v1::RunSpec* tuned : {&weights, &selection}) {
+    tuned->mutable_finetuning()->mutable_lora();
+    EXPECT_OK(ResolveRunSpec(*tuned).status());
+  }
+}
+
 TEST_F(StartingModelTest, DenseWeightsBecomeExpertsWithTheSameLoss) {
   const RunDirectory source = SourceRun(/*dense=*/true);
   const double dense = FirstLoss(Trained(Asked(source.root())));

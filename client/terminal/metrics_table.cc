@@ -21,8 +21,9 @@ std::string Number(double value) {
   return absl::StrFormat(value < 0 || value >= 1e5 ? "%.4g" : "%.5g", value);
 }
 
-bool IsExpertWeight(const v1::MetricSeries& series) {
-  return absl::StrContains(series.name(), ".mean_weights.");
+bool IsOfAnExpert(const v1::MetricSeries& series) {
+  return absl::StrContains(series.name(), ".mean_weights.") ||
+         absl::StrContains(series.name(), ".load.");
 }
 
 }  // namespace
@@ -33,10 +34,10 @@ void PrintMetricsSummary(const v1::MetricsSummary& summary, std::ostream& out) {
              kColumns)
       << "\n";
   std::vector<std::vector<std::string>> rows = {{"SERIES", "STEPS", "LAST", "MIN", "MAX"}};
-  int64_t weights = 0;
+  int64_t of_experts = 0;
   for (const v1::MetricSeries& series : summary.series()) {
-    weights += IsExpertWeight(series);
-    if (IsExpertWeight(series)) continue;
+    of_experts += IsOfAnExpert(series);
+    if (IsOfAnExpert(series)) continue;
     rows.push_back({series.name(), absl::StrCat(series.num_steps()), Number(series.last()),
                     Number(series.min()), Number(series.max())});
   }
@@ -45,8 +46,8 @@ void PrintMetricsSummary(const v1::MetricsSummary& summary, std::ostream& out) {
     return;
   }
   PrintTable(rows, out);
-  if (weights > 0) {
-    out << "not shown: " << weights << " series of mean expert weights (see --json, --csv FILE)\n";
+  if (of_experts > 0) {
+    out << "not shown: " << of_experts << " series of single experts (see --json, --csv FILE)\n";
   }
 }
 

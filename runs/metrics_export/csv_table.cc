@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,8 +35,11 @@ std::string CsvNumber(double value) {
 
 void CsvTable::Add(const v1::StepMetrics& metrics) {
   for (const v1::LayerRouting& layer : metrics.routing()) {
-    int& experts = layers_[layer.layer()].num_experts;
-    experts = std::max(experts, layer.mean_weights_size());
+    std::vector<int>& experts = layers_[layer.layer()].num_experts;
+    experts.resize(AllExpertSeries().size());
+    for (size_t i = 0; i < experts.size(); ++i) {
+      experts[i] = std::max(experts[i], AllExpertSeries()[i].values(layer).size());
+    }
   }
 }
 
@@ -47,8 +51,11 @@ std::string CsvTable::Header() {
     for (const LayerSeries& series : AllLayerSeries()) {
       columns.push_back(ColumnOf({.layer_series = &series, .layer = number}));
     }
-    for (int e = 0; e < layer.num_experts; ++e) {
-      columns.push_back(ColumnOf({.layer = number, .expert = e}));
+    for (size_t i = 0; i < layer.num_experts.size(); ++i) {
+      for (int e = 0; e < layer.num_experts[i]; ++e) {
+        columns.push_back(
+            ColumnOf({.expert_series = &AllExpertSeries()[i], .layer = number, .expert = e}));
+      }
     }
   }
   num_columns_ = columns.size();
@@ -75,8 +82,11 @@ std::optional<size_t> CsvTable::PositionOf(const SeriesKey& key) const {
   if (key.layer_series != nullptr) {
     return layer->second.first + (key.layer_series - AllLayerSeries().data());
   }
-  if (key.expert >= layer->second.num_experts) return std::nullopt;
-  return layer->second.first + AllLayerSeries().size() + key.expert;
+  const std::vector<int>& experts = layer->second.num_experts;
+  const ptrdiff_t series = key.expert_series - AllExpertSeries().data();
+  if (key.expert >= experts[series]) return std::nullopt;
+  const int before = std::accumulate(experts.begin(), experts.begin() + series, 0);
+  return layer->second.first + AllLayerSeries().size() + before + key.expert;
 }
 
 }  // namespace braid

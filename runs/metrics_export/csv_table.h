@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
@@ -31,10 +32,11 @@ class CsvTable {
   // Returns the column of a series; absent when it was not added.
   std::optional<size_t> PositionOf(const SeriesKey& key) const;
 
-  // The first column of a layer, and the number of experts that have one.
+  // The first column of a layer, and for each of AllExpertSeries() the number of experts that have
+  // one.
   struct Layer {
     size_t first = 0;
-    int num_experts = 0;
+    std::vector<int> num_experts;
   };
   std::map<int32_t, Layer> layers_;
   size_t num_columns_ = 0;

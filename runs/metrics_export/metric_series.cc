@@ -129,12 +129,24 @@ constexpr auto kLayerSeriesOf = [](bool has_loads) {
   return std::span(kLayerSeries).first(kLayerSeries.size() - (has_loads ? 0 : kNumLoads));
 };
 
+constexpr std::array kExpertSeries = {
+    ExpertSeries{
+        "mean_weights",
+        [](Layer l) -> const google::protobuf::RepeatedField<double>& { return l.mean_weights(); }},
+    ExpertSeries{
+        "load", [](Layer l) -> const google::protobuf::RepeatedField<double>& { return l.load(); }},
+};
+
 void AddLayer(const v1::LayerRouting& layer, std::vector<SeriesValue>* values) {
   for (const LayerSeries& series : kLayerSeriesOf(layer.load_size() > 0)) {
     values->push_back({{.layer_series = &series, .layer = layer.layer()}, series.value(layer)});
   }
-  for (int e = 0; e < layer.mean_weights_size(); ++e) {
-    values->push_back({{.layer = layer.layer(), .expert = e}, layer.mean_weights(e)});
+  for (const ExpertSeries& series : kExpertSeries) {
+    const auto& numbers = series.values(layer);
+    for (int e = 0; e < numbers.size(); ++e) {
+      values->push_back(
+          {{.expert_series = &series, .layer = layer.layer(), .expert = e}, numbers[e]});
+    }
   }
 }
 
@@ -142,13 +154,15 @@ void AddLayer(const v1::LayerRouting& layer, std::vector<SeriesValue>* values) {
 
 std::span<const StepSeries> AllStepSeries() { return kStepSeries; }
 std::span<const LayerSeries> AllLayerSeries() { return kLayerSeries; }
+std::span<const ExpertSeries> AllExpertSeries() { return kExpertSeries; }
 
 std::string ColumnOf(const SeriesKey& key) {
   if (key.step != nullptr) return key.step->column;
   if (key.layer_series != nullptr) {
     return absl::StrCat("routing.layer_", key.layer, ".", key.layer_series->name);
   }
-  return absl::StrCat("routing.layer_", key.layer, ".mean_weights.", key.expert);
+  BRAID_CHECK(key.expert_series != nullptr) << "a key of no series";
+  return absl::StrCat("routing.layer_", key.layer, ".", key.expert_series->name, ".", key.expert);
 }
 
 std::string TagOf(const SeriesKey& key) {

@@ -32,14 +32,22 @@ struct LayerSeries {
   double (*value)(const v1::LayerRouting&);
 };
 
+// A series with a value for every expert of a layer, at steps that measure routing.
+struct ExpertSeries {
+  const char* name;  // that of the repeated field
+  const google::protobuf::RepeatedField<double>& (*values)(const v1::LayerRouting&);
+};
+
 std::span<const StepSeries> AllStepSeries();
 std::span<const LayerSeries> AllLayerSeries();
+std::span<const ExpertSeries> AllExpertSeries();
 
-// The series that a value belongs to: of a step (`step` is set), of a layer (`layer_series`), or
-// the mean weight of an expert of a layer (neither).
+// The series that a value belongs to: of a step (`step` is set), of a layer (`layer_series`), or of
+// an expert of a layer (`expert_series`).
 struct SeriesKey {
   const StepSeries* step = nullptr;
   const LayerSeries* layer_series = nullptr;
+  const ExpertSeries* expert_series = nullptr;
   int32_t layer = 0;
   int32_t expert = 0;
 };
@@ -49,10 +57,10 @@ struct SeriesValue {
 };
 
 // Returns the column name: "loss", "times.ffn", "routing.layer_3.entropy",
-// "routing.layer_3.mean_weights.7".
+// "routing.layer_3.mean_weights.7", "routing.layer_3.load.7".
 std::string ColumnOf(const SeriesKey& key);
 // Returns the TensorBoard tag: "train/loss", "time/ffn", "routing/layer_03/entropy". The key must
-// not be that of an expert's weight.
+// not be that of an expert.
 std::string TagOf(const SeriesKey& key);
 std::string UnitOf(const SeriesKey& key);
 

@@ -113,6 +113,8 @@ Event StepEvent(const v1::StepMetrics& metrics) {
   for (const v1::LayerRouting& layer : metrics.routing()) {
     AddHistogram(absl::StrFormat("routing/layer_%02d/weight_by_expert", layer.layer()),
                  layer.mean_weights(), summary);
+    AddHistogram(absl::StrFormat("routing/layer_%02d/load_by_expert", layer.layer()), layer.load(),
+                 summary);
   }
   for (const v1::LayerChoices& layer : metrics.layer_choices()) {
     AddHistogram(absl::StrFormat("mixing/layer_%02d/choice_by_layer", layer.layer()),

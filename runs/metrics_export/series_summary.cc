@@ -31,7 +31,8 @@ SeriesSummary::Place SeriesSummary::PlaceOf(const SeriesKey& key) {
   if (key.layer_series != nullptr) {
     return {key.layer, key.layer_series - AllLayerSeries().data(), 0};
   }
-  return {key.layer, AllLayerSeries().size(), key.expert};
+  const size_t series = key.expert_series - AllExpertSeries().data();
+  return {key.layer, AllLayerSeries().size() + series, key.expert};
 }
 
 void SeriesSummary::Add(const v1::StepMetrics& metrics) {

@@ -39,8 +39,9 @@ def csv_series(path):
     with open(path) as file:
         for row in csv.DictReader(file):
             for name, value in row.items():
-                # Event files have their own times and no weights of single experts.
-                if name not in ("step", "time") and "mean_weights" not in name and value:
+                # Event files have their own times and no numbers of single experts.
+                of_expert = ".mean_weights." in name or ".load." in name
+                if name not in ("step", "time") and not of_expert and value:
                     series.setdefault(name, {})[int(row["step"])] = float(value)
     return series
 

@@ -26,6 +26,7 @@ TEST(MetricsTableTest, PrintsOneRowPerSeries) {
   Add("loss", 4.373135, 4.21, 8.2185, &summary);
   Add("num_tokens", 983040, 2048, 983040, &summary);
   Add("routing.layer_0.mean_weights.0", 0.5, 0.25, 0.75, &summary);
+  Add("routing.layer_0.load.0", 0.5, 0.25, 0.75, &summary);
   std::ostringstream out;
   PrintMetricsSummary(summary, out);
   EXPECT_EQ(out.str(),
@@ -33,7 +34,7 @@ TEST(MetricsTableTest, PrintsOneRowPerSeries) {
             "SERIES      STEPS    LAST   MIN     MAX\n"
             "loss          480  4.3731  4.21  8.2185\n"
             "num_tokens    480  983040  2048  983040\n"
-            "not shown: 1 series of mean expert weights (see --json, --csv FILE)\n");
+            "not shown: 2 series of single experts (see --json, --csv FILE)\n");
 }
 
 TEST(MetricsTableTest, StaysWithin80Columns) {

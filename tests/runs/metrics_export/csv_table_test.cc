@@ -42,6 +42,7 @@ TEST(CsvTableTest, LayersStandInOrderWhateverCameFirst) {
   one.add_routing()->set_layer(2);
   two.add_routing()->set_layer(1);
   two.mutable_routing(0)->add_mean_weights(0.5);
+  two.mutable_routing(0)->add_load(0.25);
   table.Add(one);
   table.Add(two);
   const std::string header = table.Header();
@@ -49,7 +50,8 @@ TEST(CsvTableTest, LayersStandInOrderWhateverCameFirst) {
             "routing.layer_1.entropy,routing.layer_1.effective_experts,"
             "routing.layer_1.active_experts,routing.layer_1.expert_cosine,"
             "routing.layer_1.busiest_over_mean,routing.layer_1.starved_experts,"
-            "routing.layer_1.load_entropy,routing.layer_1.mean_weights.0,routing.layer_2.entropy,"
+            "routing.layer_1.load_entropy,routing.layer_1.mean_weights.0,"
+            "routing.layer_1.load.0,routing.layer_2.entropy,"
             "routing.layer_2.effective_experts,routing.layer_2.active_experts,"
             "routing.layer_2.expert_cosine,routing.layer_2.busiest_over_mean,"
             "routing.layer_2.starved_experts,routing.layer_2.load_entropy\r\n");

@@ -219,6 +219,9 @@ def check_events(directory, metrics):
         for layer in line.get("routing", []):
             tag = f"routing/layer_{layer['layer']:02d}/weight_by_expert"
             check_weights(others.pop((tag, step))[0], layer["mean_weights"])
+            if layer.get("load"):
+                tag = f"routing/layer_{layer['layer']:02d}/load_by_expert"
+                check_weights(others.pop((tag, step))[0], layer["load"])
     rest = {tag for tag, _ in list(numbers) + list(others)}
     rest = {tag for tag in rest if not tag.startswith(("heldout/", "run/"))}
     assert not rest, f"unexpected: {sorted(rest)[:5]}"
@@ -241,8 +244,9 @@ def check_csv(table, metrics):
         assert float(got.pop("time", 0)) == line.get("time", 0)
         expected = {column: value for (_, column), value in expected_scalars(line).items()}
         for layer in line.get("routing", []):
-            for e, weight in enumerate(layer["mean_weights"]):
-                expected[f"routing.layer_{layer['layer']}.mean_weights.{e}"] = weight
+            for name in ("mean_weights", "load"):
+                for e, number in enumerate(layer.get(name, [])):
+                    expected[f"routing.layer_{layer['layer']}.{name}.{e}"] = number
         assert got.keys() == expected.keys(), got.keys() ^ expected.keys()
         for name, value in expected.items():
             assert same(float(got[name]), float(value)), f"{name}: {got[name]}, expected {value}"

@@ -43,6 +43,16 @@ TEST(MetricSeriesTest, EveryNumberOfALayerIsASeries) {
   EXPECT_EQ(series, fields);
 }
 
+TEST(MetricSeriesTest, EveryListOfALayerIsASeriesOfItsExperts) {
+  std::set<std::string> fields, series;
+  const Descriptor& layer = *v1::LayerRouting::descriptor();
+  for (int i = 0; i < layer.field_count(); ++i) {
+    if (layer.field(i)->is_repeated()) fields.insert(std::string(layer.field(i)->name()));
+  }
+  for (const ExpertSeries& one : AllExpertSeries()) series.insert(one.name);
+  EXPECT_EQ(series, fields);
+}
+
 // Compares with reflection: other tests would not notice two exchanged getters.
 TEST(MetricSeriesTest, ValuesAreThoseOfTheFields) {
   std::mt19937_64 random(1);
@@ -88,7 +98,11 @@ TEST(MetricSeriesTest, NamesOfLayersAndExperts) {
   const LayerSeries& entropy = AllLayerSeries()[0];
   EXPECT_EQ(ColumnOf({.layer_series = &entropy, .layer = 3}), "routing.layer_3.entropy");
   EXPECT_EQ(TagOf({.layer_series = &entropy, .layer = 3}), "routing/layer_03/entropy");
-  EXPECT_EQ(ColumnOf({.layer = 12, .expert = 7}), "routing.layer_12.mean_weights.7");
+  const auto column = [](size_t series) {
+    return ColumnOf({.expert_series = &AllExpertSeries()[series], .layer = 12, .expert = 7});
+  };
+  EXPECT_EQ(column(0), "routing.layer_12.mean_weights.7");
+  EXPECT_EQ(column(1), "routing.layer_12.load.7");
 }
 
 TEST(MetricSeriesTest, NamesAreUnique) {

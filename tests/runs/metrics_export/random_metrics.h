@@ -48,7 +48,8 @@ inline v1::StepMetrics RandomMetrics(int64_t step, std::mt19937_64* random) {
     FillNumbers(routing, random);
     routing->set_layer(layer);
     for (int e = 0; e < 4; ++e) routing->add_mean_weights(0.125 * ((*random)() % 4 + (e == 2)));
-    for (int e = 0; e < 4; ++e) routing->add_load(0.25);
+    // Layers of other routers have no loads.
+    for (int e = 0; e < 4 && layer != 12; ++e) routing->add_load(0.125 * (1 + (*random)() % 4));
   }
   return metrics;
 }

@@ -50,6 +50,21 @@ TEST(RunEventsTest, WeightsAreAHistogramOverTheNumberOfTheExpert) {
   EXPECT_EQ(h.max(), 3);
 }
 
+TEST(RunEventsTest, LoadsAreAHistogramOverTheNumberOfTheExpert) {
+  v1::StepMetrics metrics;
+  v1::LayerRouting* layer = metrics.add_routing();
+  layer->set_layer(3);
+  for (const double load : {0.5, 0.0, 0.5}) layer->add_load(load);
+  const tensorboard::Event event = StepEvent(metrics);
+  int found = 0;
+  for (const auto& value : event.summary().value()) {
+    if (value.tag() != "routing/layer_03/load_by_expert") continue;
+    EXPECT_THAT(value.histogram().bucket(), ElementsAre(0.5, 0, 0.5));
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST(RunEventsTest, InvalidWeightsAreLeftOut) {
   EXPECT_TRUE(Histograms(WithWeights({})).empty());
   EXPECT_TRUE(Histograms(WithWeights({0.5, std::nan("")})).empty());

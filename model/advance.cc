@@ -131,7 +131,9 @@ at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer
   for (const Rows& rows : all) {
     MixingState& state = rows.sequence->mixing.at(layer);
     const at::Tensor mine = z.narrow(0, row, rows.count);
-    state.inputs.narrow(0, rows.position, rows.count).copy_(mine);
+    if (state.inputs.defined()) {
+      state.inputs.narrow(0, rows.position, rows.count).copy_(mine);
+    }
     const MixingChoice choice = ChooseLayers(mixer, model, layer, mine, rows, &state);
     for (const MixedPart& part : mixer.PartsOf(layer, choice, 1)) {
       Takers& group = takers[part.layer];
@@ -205,6 +207,8 @@ LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
   }
   LayerState* const state = &found->second;
   if (state->position < position) {
+    TORCH_CHECK(mixing->inputs.defined(), "layer mixing: layer ", other,
+                " was not chosen from the ", "first position on, although a sequence chooses once");
     const std::span<const int32_t> tokens(sequence->tokens);
     const Rows rows = RowsOf(model, sequence, tokens.first(state->position),
                              tokens.subspan(state->position, position - state->position));

@@ -120,8 +120,10 @@ SequenceState CachedDecoder::CopyOfSequence() const {
   for (const LayerState& layer : sequence_.layers) copy.layers.push_back(CopyOf(layer, position));
   for (const auto& [number, mixing] : sequence_.mixing) {
     MixingState& to = copy.mixing[number];
-    to.inputs = at::empty_like(mixing.inputs);
-    to.inputs.narrow(0, 0, position).copy_(mixing.inputs.narrow(0, 0, position));
+    if (mixing.inputs.defined()) {
+      to.inputs = at::empty_like(mixing.inputs);
+      to.inputs.narrow(0, 0, position).copy_(mixing.inputs.narrow(0, 0, position));
+    }
     to.choice = mixing.choice;
     for (const auto& [other, layer] : mixing.others) to.others[other] = CopyOf(layer, position);
   }
@@ -227,8 +229,9 @@ void CachedDecoder::Reset() {
   if (MixesNothing(config)) return;
   const at::TensorOptions options = model_.weights.embedding.options().requires_grad(false);
   for (const int layer : MixingLayers(config)) {
-    sequence_.mixing[layer].inputs =
-        at::empty({config.sequence_length(), config.d_model()}, options);
+    MixingState& mixing = sequence_.mixing[layer];
+    if (!MixesByPosition(config)) continue;
+    mixing.inputs = at::empty({config.sequence_length(), config.d_model()}, options);
   }
 }
 

@@ -37,7 +37,7 @@ struct LayerState {
 // What a mixing layer keeps beside its own state. Another layer gets keys and values of this
 // layer's inputs when a position first chooses it, for all positions before it.
 struct MixingState {
-  at::Tensor inputs;                 // [sequence_length, D]
+  at::Tensor inputs;                 // [sequence_length, D], defined with MixesByPosition
   std::map<int, LayerState> others;  // by layer
   MixingChoice choice;               // [1, K], that of the current example with SEQUENCE
 };

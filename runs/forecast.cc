@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "model/config/activation_memory.h"
 #include "model/config/finetuning_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/model_flops.h"
 #include "model/config/shard.h"
@@ -51,6 +52,19 @@ int64_t SequencesOfARank(const v1::ForecastRequest& request) {
   return (request.global_batch_size() + request.world_size() - 1) / request.world_size();
 }
 
+// Returns the bytes of keys and values of a sequence, those of second passes too, and of the inputs
+// of mixing layers that are kept for passes which begin later.
+int64_t CacheBytes(const v1::ModelConfig& model) {
+  double passes = model.num_layers();
+  for (const double mixed : MixedPasses(model)) passes += mixed;
+  const AttentionHeads heads = HeadsOf(model);
+  const int64_t inputs =
+      MixesByPosition(model) ? std::ssize(MixingLayers(model)) * model.d_model() : 0;
+  const auto floats = static_cast<int64_t>(
+      std::ceil(passes * static_cast<double>(2 * heads.key_value * heads.width)));
+  return kFloat * model.sequence_length() * (floats + inputs);
+}
+
 // Sets the numbers of bytes. Only trained parameters have gradients and moments.
 void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request,
                 v1::Forecast* forecast) {
@@ -69,6 +83,7 @@ void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request
   forecast->set_moment_bytes_zero_1(2 * kFloat * static_cast<int64_t>(shard.size()));
   forecast->set_activation_bytes(
       ActivationsOf(model, micro_batch, request.finetuning()).total_bytes());
+  forecast->set_cache_bytes(CacheBytes(model));
   const int64_t others =
       forecast->weight_bytes() + forecast->gradient_bytes() + forecast->activation_bytes();
   forecast->set_total_bytes(others + forecast->moment_bytes());

@@ -188,6 +188,9 @@ void PrintForecast(const v1::Forecast& f, std::ostream& out) {
   out << absl::StrFormat(
       "\na step of %d sequences: %.4g FLOPs per rank, %.1f %% for merging experts\n",
       f.request().global_batch_size(), f.step_flops(), 100 * f.step_merge_flops() / f.step_flops());
+  if (f.cache_bytes() > 0) {
+    out << "cache of decoding one sequence: " << gib(f.cache_bytes()) << "\n";
+  }
   if (f.step_seconds() == 0) {
     out << "add --gflops and --link to estimate the time per step\n";
     return;

@@ -31,7 +31,8 @@ struct LayerShape {
   bool qk_norm;
   // Whether the output head is trained.
   bool trains_head;
-  // TOKEN_CHOICE: experts, those that a token uses, and the units of one; 0 otherwise.
+  // TOKEN_CHOICE: experts, the most that a token uses (the gate RELU may choose them all), and the
+  // units of one; 0 otherwise.
   int64_t experts, active, units;
   // GPT2, whose FFNs are tensor operations.
   bool gpt2;
@@ -60,7 +61,9 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .qk_norm = config.qk_norm(),
           .trains_head = true,
           .experts = chosen ? config.routing().num_experts() : 0,
-          .active = chosen ? token.active_experts() : 0,
+          .active = !chosen                                  ? 0
+                    : token.gate() == v1::TokenRouting::RELU ? config.routing().num_experts()
+                                                             : token.active_experts(),
           .units = chosen ? token.expert_d_ff() : 0,
           .gpt2 = IsGpt2(config),
           .by_document = !chosen && CutsAtDocuments(config.routing())};

@@ -189,6 +189,13 @@ bool MixesByPrompt(const v1::ModelConfig& resolved) {
          resolved.layer_mixing().decision() == Mixing::SEQUENCE;
 }
 
+bool MixesByPosition(const v1::ModelConfig& resolved) {
+  if (MixesNothing(resolved) || !HasMixingGate(resolved)) return false;
+  const Mixing::Decision decision = resolved.layer_mixing().decision();
+  return decision == Mixing::TOKEN ||
+         (decision == Mixing::SEQUENCE && resolved.attention_mask() == v1::DOCUMENT);
+}
+
 bool MixesByBatch(const v1::ModelConfig& resolved) {
   const Mixing::Decision decision = resolved.layer_mixing().decision();
   return !MixesNothing(resolved) && ChoosesByDecision(resolved.layer_mixing()) &&

@@ -33,6 +33,10 @@ bool MixesNothing(const v1::ModelConfig& resolved);
 // Returns whether the layers of an example depend on its prompt (decision SEQUENCE).
 bool MixesByPrompt(const v1::ModelConfig& resolved);
 
+// Returns whether the positions of a sequence may choose other layers than its first one does where
+// text is evaluated or generated: by token, or by example where the mask parts the examples.
+bool MixesByPosition(const v1::ModelConfig& resolved);
+
 // Returns whether the layers of a batch are chosen together (BATCH_MODE, BATCH_MEAN).
 bool MixesByBatch(const v1::ModelConfig& resolved);
 

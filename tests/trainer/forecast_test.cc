@@ -231,6 +231,31 @@ TEST(ForecastArithmeticTest, GradientReductionOverlapsWithTheLastBackwardPass) {
   }
 }
 
+TEST(ForecastArithmeticTest, TheCacheCountsTheSecondPassesOfMixedLayers) {
+  v1::ModelConfig model;
+  model.set_num_layers(4);
+  model.set_d_model(64);
+  model.set_num_heads(4);
+  model.set_num_key_value_heads(2);
+  model.set_sequence_length(128);
+  const auto bytes = [](const v1::ModelConfig& asked) {
+    return ForecastTraining(ResolveModelConfig(asked).value(), {})->cache_bytes();
+  };
+  const int64_t layer = int64_t{2} * 2 * 16 * 128 * 4;  // K and V, heads, head width, L, bytes
+  EXPECT_EQ(bytes(model), 4 * layer);
+  model.mutable_layer_mixing();
+  EXPECT_EQ(bytes(model), 8 * layer);
+  model.mutable_layer_mixing()->set_num_chosen(2);
+  EXPECT_EQ(bytes(model), 12 * layer);
+  model.mutable_layer_mixing()->set_gate(v1::LayerMixing::OWN_LAYER);
+  model.mutable_layer_mixing()->clear_num_chosen();
+  EXPECT_EQ(bytes(model), 4 * layer);
+  // A token may choose any layer, and one that begins late reads the inputs of the earlier ones.
+  model.mutable_layer_mixing()->set_gate(v1::LayerMixing::LEARNED);
+  model.mutable_layer_mixing()->set_decision(v1::LayerMixing::TOKEN);
+  EXPECT_EQ(bytes(model), (4 + 4 * 3) * layer + int64_t{4} * 128 * 64 * 4);
+}
+
 TEST(ForecastArithmeticTest, BadRequestsAreNamed) {
   const v1::ModelConfig model = Preset("tiny");
   v1::ForecastRequest request;

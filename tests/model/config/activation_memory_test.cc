@@ -150,6 +150,15 @@ TEST(ActivationMemoryTest, SecondPassesOfMixedLayersAreWithinTenPercentToo) {
   }
 }
 
+int64_t DecoderBytes(const v1::ModelConfig& config) {
+  const auto model = LanguageModel::Create(config, 1).value();
+  const auto decoder = model->NewDecoder(MergeMode::kPrompt);
+  const auto counter = std::make_shared<TensorBytes>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+  EXPECT_TRUE(decoder->Prefill(std::vector<int32_t>{1}).ok());
+  return counter->now();
+}
+
 // The key-value cache holds key heads only: a quarter for four query heads per key head.
 TEST(DecoderMemoryTest, CacheShrinksByTheGroup) {
   std::vector<int64_t> bytes;
@@ -158,16 +167,48 @@ TEST(DecoderMemoryTest, CacheShrinksByTheGroup) {
     config.set_sequence_length(4096);
     config.set_num_heads(8);
     config.set_num_key_value_heads(key_heads);
-    const auto model = LanguageModel::Create(ResolveModelConfig(config).value(), 1).value();
-    const auto decoder = model->NewDecoder(MergeMode::kPrompt);
-    const auto counter = std::make_shared<TensorBytes>();
-    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
-    EXPECT_TRUE(decoder->Prefill(std::vector<int32_t>{1}).ok());
-    bytes.push_back(counter->now());
+    bytes.push_back(DecoderBytes(ResolveModelConfig(config).value()));
   }
   const int64_t cache = int64_t{4} * 2 * 4096 * 96 * 4;  // layers, K and V, L, D, bytes
   EXPECT_NEAR(static_cast<double>(bytes[0]), static_cast<double>(cache), 1e-3 * cache);
   EXPECT_NEAR(static_cast<double>(bytes[1]), static_cast<double>(cache) / 4, 1e-3 * cache);
+}
+
+// A layer that mixes has a second cache of keys and values, and keeps its inputs only where a later
+// position may choose yet another layer.
+TEST(DecoderMemoryTest, MixingDoublesTheCacheUnlessPositionsChoose) {
+  v1::ModelConfig config = ActivationConfig(1, 300);
+  config.set_sequence_length(4096);
+  config = ResolveModelConfig(config).value();
+  const auto plain = static_cast<double>(DecoderBytes(config));
+  v1::LayerMixing* const mixing = config.mutable_layer_mixing();
+  mixing->set_gate(v1::LayerMixing::FIXED);
+  for (const int other : {1, 2, 3, 0}) mixing->add_fixed(other);
+  EXPECT_NEAR(static_cast<double>(DecoderBytes(ResolveModelConfig(config).value())), 2 * plain,
+              2e-3 * plain);
+  // Gates of which it is unknown whether they choose the layer itself.
+  mixing->clear_fixed();
+  mixing->set_gate(v1::LayerMixing::LEARNED);
+  EXPECT_LE(static_cast<double>(DecoderBytes(ResolveModelConfig(config).value())), 2.002 * plain);
+  config.set_document_end(2);
+  config.set_attention_mask(v1::DOCUMENT);
+  const double inputs = 4.0 * 4096 * 96 * 4;  // layers, L, D, bytes
+  EXPECT_GE(static_cast<double>(DecoderBytes(ResolveModelConfig(config).value())), plain + inputs);
+}
+
+// The gate RELU chooses every expert with a positive score, so the forecast assumes all of them.
+TEST(ActivationMemoryTest, OfTheGateReluIsAnUpperBound) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  v1::ModelConfig config = ActivationConfig(8, 300, v1::TOKEN_CHOICE);
+  config.mutable_routing()->clear_token();
+  config.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::RELU);
+  config.mutable_routing()->mutable_token()->set_active_experts(2);
+  config = ResolveModelConfig(config).value();
+  const ActivationMemory memory = ActivationsOf(config, 2);
+  const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+  const auto measured = static_cast<double>(PeakBytes(config, 2));
+  EXPECT_LT(measured, 1.02 * foreseen);
+  EXPECT_GT(measured, 0.4 * foreseen);
 }
 
 TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {

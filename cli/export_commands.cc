@@ -16,7 +16,9 @@
 #include "cli/command.h"
 #include "client/terminal/source_warning.h"
 #include "inference/huggingface/adapter_files.h"
+#include "model/config/mixtral.h"
 #include "rpc/interrupt.h"
+#include "runs/checkpoint.h"
 
 namespace braid {
 namespace {
@@ -43,6 +45,16 @@ absl::StatusOr<std::string> PromptText(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
+// Says why experts that tokens choose are no stock Mixtral. The checkpoint of a server may not be
+// readable from here; nothing is said then.
+void PrintExpertLayout(const v1::ExportResponse& response, std::ostream& out) {
+  if (!response.architecture().starts_with("BraidSoftMoe")) return;
+  const absl::StatusOr<CheckpointState> state = ReadCheckpointState(response.source().checkpoint());
+  if (!state.ok() || state->model.routing().router() != v1::TOKEN_CHOICE) return;
+  out << "not a stock Mixtral, since " << WhyNotMixtral(state->model)
+      << "; modeling_braid.py runs the layout, which docs/formats/export.md describes\n";
+}
+
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
       << response.num_parameters() << " parameters of step " << response.source().step() << "\n";
@@ -50,6 +62,7 @@ void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
     out << "no stock program runs a model whose layers mix; 'braid import' reads it back, and "
            "docs/formats/export.md describes the files\n";
   }
+  PrintExpertLayout(response, out);
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());
   }

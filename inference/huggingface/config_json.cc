@@ -15,6 +15,7 @@
 #include "inference/huggingface/mixing_json.h"
 #include "inference/huggingface/routing_json.h"
 #include "model/config/family_config.h"
+#include "model/config/mixtral.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -276,15 +277,7 @@ absl::StatusOr<v1::ModelConfig> ReadLlama(const Family& family, const std::strin
 }  // namespace
 
 bool IsMixtral(const v1::ModelConfig& resolved) {
-  const v1::RoutingConfig& routing = resolved.routing();
-  const v1::TokenRouting& token = routing.token();
-  const bool matrix =
-      token.gate() == v1::TokenRouting::LINEAR || token.gate() == v1::TokenRouting::FROZEN;
-  return routing.router() == v1::TOKEN_CHOICE && routing.moe_layers().empty() && matrix &&
-         routing.router_input() == v1::PLAIN_MEAN &&
-         token.combine_weights() == v1::TokenRouting::SOFTMAX_OF_CHOSEN &&
-         token.selection() == v1::TokenRouting::TOP && !resolved.qkv_bias() &&
-         !resolved.qk_norm() && !(resolved.logit_soft_cap() > 0);
+  return resolved.routing().router() == v1::TOKEN_CHOICE && WhyNotMixtral(resolved).empty();
 }
 
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {

@@ -144,7 +144,7 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
   return json.dump(2) + "\n";
 }
 
-// The exported classes know gates that are a matrix or computed from the experts.
+// The exported classes choose by what a token is, not by its id, its document or chance.
 absl::Status CheckGate(const v1::ModelConfig& config) {
   if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
     return absl::InvalidArgumentError(
@@ -158,17 +158,15 @@ absl::Status CheckGate(const v1::ModelConfig& config) {
         "model.routing.token.document_pool: the exported layout has no pools of experts; export a "
         "model that was trained without document_pool");
   }
-  const v1::TokenRouting::Gate gate = config.routing().token().gate();
-  switch (gate) {
-    case v1::TokenRouting::HASH:
-    case v1::TokenRouting::RELU:
-    case v1::TokenRouting::COSINE:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "model.routing.token.gate: got ", v1::TokenRouting::Gate_Name(gate),
-          ", expected LINEAR, FROZEN, KEY_MEAN or RANDOM: the exported layout has no other gate"));
-    default:
-      return absl::OkStatus();
+  if (config.routing().token().centered_input()) {
+    return absl::InvalidArgumentError(
+        "model.routing.token.centered_input: the exported layout has no mean of inputs; export a "
+        "model that was trained without centered_input");
   }
+  if (config.routing().token().gate() != v1::TokenRouting::HASH) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "model.routing.token.gate: got HASH, expected another gate: the layers of the exported "
+      "layout do not see token ids");
 }
 
 // GPT-2's class has one FFN per layer.

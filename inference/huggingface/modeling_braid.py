@@ -23,7 +23,7 @@ class BraidSoftMoeConfig(PretrainedConfig):
                  moe_layers=None, qkv_bias=False, qk_norm=False, head_dim=None, rope_theta=10000.0,
                  rope_scaling=None, generation_routing="prompt", gate="LINEAR",
                  combine_weights="SOFTMAX_OF_CHOSEN", selection="TOP", num_experts_per_tok=2,
-                 moe_intermediate_size=None, logit_soft_cap=0.0, **kwargs):
+                 moe_intermediate_size=None, projection_width=None, logit_soft_cap=0.0, **kwargs):
         self.router = router
         self.num_experts = num_experts
         self.segment_length = segment_length
@@ -40,6 +40,7 @@ class BraidSoftMoeConfig(PretrainedConfig):
         self.selection = selection
         self.num_experts_per_tok = num_experts_per_tok
         self.moe_intermediate_size = moe_intermediate_size
+        self.projection_width = projection_width
         self.logit_soft_cap = logit_soft_cap
         super().__init__(**kwargs)
 
@@ -225,14 +226,33 @@ class SoftMoe(nn.Module):
                      for m in (e.gate_proj, e.up_proj, e.down_proj))
 
 
+class CosineGate(nn.Module):
+    """Cosines of a projection of x [T, D] and a vector of each expert, over a temperature."""
+
+    def __init__(self, config):
+        super().__init__()
+        count, width = config.num_experts, config.projection_width
+        self.weight = nn.Parameter(torch.empty(count, width))
+        self.projection = nn.Linear(config.hidden_size, width, bias=False)
+        self.log_scale = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        projected = functional.linear(x, self.projection.weight.float())
+        cosines = functional.linear(functional.normalize(projected, dim=-1),
+                                    functional.normalize(self.weight.float(), dim=-1))
+        return cosines * self.log_scale.float().exp().clamp(max=100)
+
+
 class TokenChoice(nn.Module):
     """The FFN of a layer whose tokens choose their experts (router TOKEN_CHOICE)."""
 
     def __init__(self, config):
         super().__init__()
         self.config = config
-        if config.gate in ("LINEAR", "FROZEN"):
+        if config.gate in ("LINEAR", "FROZEN", "RELU"):
             self.router = nn.Linear(config.hidden_size, config.num_experts, bias=False)
+        elif config.gate == "COSINE":
+            self.router = CosineGate(config)
         self.experts = Experts(config, config.moe_intermediate_size)
 
     def forward(self, x, real, rows, by_prompt):
@@ -248,9 +268,13 @@ class TokenChoice(nn.Module):
         return output.view_as(x)
 
     def choose(self, x):
-        """The experts [T, k] of tokens x [T, D] and the weights of their outputs."""
+        """The experts [T, k] of tokens x [T, D] and the weights of their outputs; with the gate
+        RELU [T, E], where -1 stands for an expert without a positive score."""
         config, count, k = self.config, self.config.num_experts, self.config.num_experts_per_tok
         scores = self.scores(x)
+        if config.gate == "RELU":
+            experts = torch.arange(count, device=x.device).expand_as(scores)
+            return experts.masked_fill(scores <= 0, -1), scores
         ranking = scores.argsort(dim=-1, descending=config.selection != "BOTTOM",
                                  stable=True)
         first = min(k, count - k) if config.selection == "NOT_TOP" else 0
@@ -273,6 +297,8 @@ class TokenChoice(nn.Module):
             x = functional.layer_norm(x, x.shape[-1:])
         if config.gate == "KEY_MEAN":
             return functional.linear(x, self.experts.gate_proj.weight.float().mean(1))
+        if config.gate == "COSINE":
+            return self.router(x)
         return functional.linear(x, self.router.weight.float())
 
 

@@ -19,6 +19,7 @@ void AddTokenRouting(const v1::TokenRouting& token, nlohmann::ordered_json* json
   (*json)["selection"] = v1::TokenRouting::Selection_Name(token.selection());
   (*json)["num_experts_per_tok"] = token.active_experts();
   (*json)["moe_intermediate_size"] = token.expert_d_ff();
+  if (token.has_projection_width()) (*json)["projection_width"] = token.projection_width();
 }
 
 template <class Enum>
@@ -52,6 +53,9 @@ void ReadTokenRouting(JsonFields* fields, v1::TokenRouting* token) {
       v1::TokenRouting_Selection_Name<v1::TokenRouting::Selection>, v1::TokenRouting::TOP));
   token->set_active_experts(RoutingCount(fields, "num_experts_per_tok"));
   token->set_expert_d_ff(RoutingCount(fields, "moe_intermediate_size"));
+  if (fields->Has("projection_width")) {
+    token->set_projection_width(RoutingCount(fields, "projection_width"));
+  }
 }
 
 }  // namespace

@@ -177,14 +177,29 @@ class Model:
         gate, up, down = (torch.einsum("e,eij->ij", weights, m) for m in (gate, up, down))
         return swiglu(x, gate, up, down)
 
+    def gate_scores(self, number, token, key_means):
+        """The score of each expert for a token [D]."""
+        if self.config["gate"] == "KEY_MEAN":
+            return linear(token, key_means)
+        vectors = self.layer(number, "mlp.router")
+        if self.config["gate"] != "COSINE":
+            return linear(token, vectors)
+        assert self.config["projection_width"] == vectors.shape[1]
+        projected = self.layer(number, "mlp.router.projection") @ token
+        cosines = vectors @ projected / (vectors.norm(dim=1) * projected.norm())
+        scale = self.weights[f"model.layers.{number}.mlp.router.log_scale"].exp()
+        return cosines * min(scale.item(), 100)
+
     def token_choice(self, number, token):
         """The output of one token [D] that chooses its experts."""
         config = self.config
         gate, up, down = (
             self.layer(number, f"mlp.experts.{name}_proj") for name in ("gate", "up", "down")
         )
-        keys = gate.mean(1) if config["gate"] == "KEY_MEAN" else self.layer(number, "mlp.router")
-        scores = linear(token, keys).tolist()
+        scores = self.gate_scores(number, token, gate.mean(1)).tolist()
+        if config["gate"] == "RELU":
+            return sum((s * swiglu(token, gate[e], up[e], down[e])
+                        for e, s in enumerate(scores) if s > 0), torch.zeros_like(token))
         k = config["num_experts_per_tok"]
         best_first = sorted(range(len(scores)), key=lambda e: (-scores[e], e))
         worst_first = sorted(range(len(scores)), key=lambda e: (scores[e], e))

@@ -44,6 +44,7 @@ v1::ModelConfig TokenChoiceConfig(v1::TokenRouting::Gate gate,
   token->set_combine_weights(weights);
   token->set_selection(selection);
   token->set_active_experts(2);
+  if (gate == v1::TokenRouting::COSINE) token->set_projection_width(5);
   return ResolveModelConfig(config).value();
 }
 
@@ -176,7 +177,10 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
                    v1::TokenRouting::TOP},
         {v1::TokenRouting::FROZEN, v1::TokenRouting::CHOSEN_OF_SOFTMAX, v1::TokenRouting::NOT_TOP},
         {v1::TokenRouting::KEY_MEAN, v1::TokenRouting::ONES, v1::TokenRouting::TOP},
-        {v1::TokenRouting::LINEAR, v1::TokenRouting::EQUAL, v1::TokenRouting::BOTTOM}}) {
+        {v1::TokenRouting::LINEAR, v1::TokenRouting::EQUAL, v1::TokenRouting::BOTTOM},
+        {v1::TokenRouting::RELU, v1::TokenRouting::SCORES, v1::TokenRouting::TOP},
+        {v1::TokenRouting::COSINE, v1::TokenRouting::SOFTMAX_OF_CHOSEN, v1::TokenRouting::TOP},
+        {v1::TokenRouting::COSINE, v1::TokenRouting::ONES, v1::TokenRouting::BOTTOM}}) {
     v1::ModelConfig chosen = TokenChoiceConfig(gate, weights, selection);
     if (gate == v1::TokenRouting::FROZEN) chosen.set_logit_soft_cap(2);
     const auto model = RandomModel(chosen, 40 + number);

@@ -81,6 +81,17 @@ class MixedModelTest : public testing::Test {
         .value()
         .token_loss;
   }
+  // Compares the nats of tokens after a prompt.
+  void ExpectDecodingEqualsTheFullPass(LanguageModel& model) {
+    const std::vector<int32_t> tokens = Tokens();
+    const std::vector<float> losses = Losses(model, tokens);
+    const auto decoder = model.NewDecoder(MergeMode::kSegment);
+    std::vector<float> logits = decoder->Prefill(std::span(tokens).first(kPrompt)).value();
+    for (size_t p = kPrompt; p < tokens.size(); ++p) {
+      EXPECT_NEAR(NatsOf(logits, tokens[p]), losses[p - 1], 1e-4) << p;
+      logits = decoder->Step(tokens[p]).value();
+    }
+  }
   std::mt19937 random_{77};
 };
 
@@ -222,16 +233,20 @@ TEST_F(MixedModelTest, DecodingEqualsTheFullPass) {
     for (const std::string mixing : kDecoded) {
       const bool by_token = mixing.find("TOKEN") != std::string::npos;
       if (by_token && RoutesOnOtherTokens(Mixed(router, "").routing())) continue;
-      const auto model = Model(Mixed(router, mixing));
-      const std::vector<int32_t> tokens = Tokens();
-      const std::vector<float> losses = Losses(*model, tokens);
-      const auto decoder = model->NewDecoder(MergeMode::kSegment);
-      std::vector<float> logits = decoder->Prefill(std::span(tokens).first(kPrompt)).value();
-      for (size_t p = kPrompt; p < tokens.size(); ++p) {
-        EXPECT_NEAR(NatsOf(logits, tokens[p]), losses[p - 1], 1e-4)
-            << v1::Router_Name(router) << " " << mixing << " at " << p;
-        logits = decoder->Step(tokens[p]).value();
-      }
+      SCOPED_TRACE(v1::Router_Name(router) + " " + mixing);
+      ExpectDecodingEqualsTheFullPass(*Model(Mixed(router, mixing)));
+    }
+  }
+}
+
+TEST_F(MixedModelTest, DecodingOfGpt2EqualsTheFullPassToo) {
+  for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE}) {
+    for (const std::string mixing : kDecoded) {
+      v1::ModelConfig config = Asked(router, mixing);
+      config.set_family(v1::GPT2);
+      config.clear_rope_theta();
+      SCOPED_TRACE(v1::Router_Name(router) + " " + mixing);
+      ExpectDecodingEqualsTheFullPass(*Model(ResolveModelConfig(config).value()));
     }
   }
 }

@@ -243,6 +243,10 @@ class LanguageModel::Impl {
       total = total + SideLosses(states, counted, gradient_scale, &result);
     }
     total.backward();
+    for (const at::Tensor& layer : states.input_sums) {
+      const std::vector<double> sum = ToVector<double>(layer / static_cast<double>(passes));
+      result.input_sums.insert(result.input_sums.end(), sum.begin(), sum.end());
+    }
     SumLosses(ToVector<float>(loss.of_tokens), targets,
               static_cast<int64_t>(inputs.size()) / batch_size, config_.routing().segment_length(),
               &result);

@@ -94,6 +94,9 @@ struct TrainResult {
   double divergence_sum = 0;
   // Gate RELU: experts that the tokens with a target use, summed over layers.
   double active_experts_sum = 0;
+  // With centered_input: the sum of the FFN inputs of the tokens that have a target, [layers with
+  // experts * D]; empty otherwise.
+  std::vector<double> input_sums;
   // Nats of each sequence, summed over its tokens that have a target, [B].
   std::vector<double> sequence_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.

@@ -66,6 +66,7 @@ class Binder {
 void BindRouter(const v1::ModelConfig& config, const Binder& binder, const std::string& prefix,
                 FfnWeights* w) {
   const v1::RoutingConfig& routing = config.routing();
+  if (routing.token().centered_input()) w->input_mean = binder.Bind(prefix + kInputMean);
   if (!HasRouterMatrix(routing)) return;
   w->router = binder.Bind(prefix + "weight", {routing.num_experts(), RouterWidth(config)});
   if (!ProjectsRouterInput(routing)) return;
@@ -436,6 +437,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
     context.layer = layer;
     const RoutedFfn own = pass.Layer(layer, h, visible, context);
     if (own.weights.defined()) result.routing.push_back({layer, own.weights, own.chosen});
+    if (own.input_sum.defined()) result.input_sums.push_back(own.input_sum);
     AddTo(own.balance_loss, &result.balance_loss);
     AddTo(own.dropout_loss, &result.dropout_loss);
     if (mixer.Mixes(layer)) {

@@ -97,6 +97,8 @@ struct HiddenStates {
   at::Tensor hidden;  // [B * L, D], after the final norm
   std::vector<LayerRoutingTensor> routing;
   std::vector<LayerChoiceTensor> choices;  // one per mixing layer that may take a second pass
+  // [D] each, as RoutedFfn::input_sum: one per layer with experts, or none.
+  std::vector<at::Tensor> input_sums;
   // [B], summed over layers; undefined without a balance loss or a penalty of gates.
   at::Tensor balance_loss;
   // [B], summed over layers; undefined without a balance loss of layers that mix.

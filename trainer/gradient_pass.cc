@@ -17,6 +17,7 @@
 #include "model/config/shard.h"
 #include "model/kernels/phase_times.h"
 #include "trainer/gradient_clip.h"
+#include "trainer/input_means.h"
 
 namespace braid {
 namespace {
@@ -31,6 +32,7 @@ struct Sums {
   double divergence = 0;
   double active_experts = 0;
   std::vector<DatasetSums> datasets;
+  std::vector<double> inputs;
 };
 
 void ZeroGradients(std::span<float> gradients) {
@@ -149,6 +151,7 @@ absl::Status AddMicroBatch(const PassStep& step, const MicroBatch& part, bool me
   sums->balance += result.balance_loss_sum;
   sums->divergence += result.divergence_sum;
   sums->active_experts += result.active_experts_sum;
+  for (size_t i = 0; i < result.input_sums.size(); ++i) sums->inputs[i] += result.input_sums[i];
   AddDatasets(step.work, part.begin, micro, result, sums);
   if (!measure_routing) return absl::OkStatus();
   AddRouting(result, micro, step.model.config(), &pass->routing);
@@ -179,6 +182,8 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
     values.push_back(dataset.loss);
     values.push_back(dataset.num_tokens);
   }
+  const size_t first_input = values.size();
+  values.insert(values.end(), sums->inputs.begin(), sums->inputs.end());
   const size_t first = values.size();
   values.resize(first + world_size);
   const Shard own = ShardOf(gradients.size(), rank, world_size);
@@ -193,6 +198,7 @@ absl::Status ReduceSums(std::span<const float> gradients, Communicator& communic
     const size_t at = first_dataset + 2 * d;
     sums->datasets[d] = {.loss = values[at], .num_tokens = values[at + 1]};
   }
+  std::copy_n(values.begin() + first_input, sums->inputs.size(), sums->inputs.begin());
   *gradient_norm = std::sqrt(std::accumulate(values.begin() + first, values.end(), 0.0));
   return absl::OkStatus();
 }
@@ -211,6 +217,7 @@ std::string InstanceNames(const RankBatch& work, const MicroBatch& part) {
 absl::Status CheckFinite(const PassStep& step, const MicroBatch& part) {
   ZeroGradients(step.model.gradients());
   Sums sums;
+  sums.inputs.resize(NumInputMeans(step.model.config()));
   GradientPass pass;
   RETURN_IF_ERROR(AddMicroBatch(step, part, false, &sums, &pass));
   const bool loss = !std::isfinite(sums.loss);
@@ -254,6 +261,7 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   reducer.Begin(model.gradients());
   Sums sums;
   sums.datasets.resize(work.num_datasets);
+  sums.inputs.resize(NumInputMeans(model.config()));
   GradientPass pass;
   const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (const MicroBatch& part : MicroBatchesOf(step)) {
@@ -281,6 +289,7 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   const auto layers = static_cast<double>(std::max<size_t>(MoeLayers(model.config()).size(), 1));
   pass.active_experts = sums.active_experts / sums.num_tokens / layers;
   pass.datasets = std::move(sums.datasets);
+  for (const double sum : sums.inputs) pass.input_means.push_back(sum / sums.num_tokens);
   return pass;
 }
 

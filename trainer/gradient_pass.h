@@ -35,6 +35,8 @@ struct GradientPass {
   // that a token used of each layer with the gate RELU; 0 without them.
   double divergence = 0;
   double active_experts = 0;
+  // With centered_input: the mean FFN input of a token, [layers with experts * D]; else empty.
+  std::vector<double> input_means;
   // This rank's part, one entry per layer of MoeLayers; empty unless requested.
   std::vector<RoutingTotals> routing;
   // This rank's part, one entry per mixing layer; empty unless requested.

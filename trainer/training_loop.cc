@@ -18,6 +18,7 @@
 #include "runs/step_remark.h"
 #include "runs/validation_spec.h"
 #include "trainer/checkpoint_agreement.h"
+#include "trainer/input_means.h"
 #include "trainer/layer_choice_shares.h"
 #include "trainer/progress_line.h"
 #include "trainer/rollback.h"
@@ -332,6 +333,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
 absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rate) {
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
+  MoveInputMeans(pass.input_means, state_.step - 1, *state_.model);
   state_.num_tokens += pass.num_tokens;
   if (state_.upcycled) {
     state_.gate_penalty = NextGatePenalty(state_.gate_penalty, pass.active_experts,

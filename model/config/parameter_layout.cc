@@ -79,6 +79,10 @@ class LayoutBuilder {
 
 void AddRouter(const v1::ModelConfig& config, const std::string& prefix, LayoutBuilder* layout) {
   const v1::RoutingConfig& routing = config.routing();
+  if (routing.token().centered_input()) {
+    layout->AddBias(prefix + kInputMean, "router", config.d_model());
+    layout->SetTrained(false);
+  }
   if (!HasRouterMatrix(routing)) return;
   const double std = routing.router_init_std();
   const int64_t width = RouterWidth(config);

@@ -17,6 +17,9 @@ namespace braid {
 // The table of learned positions of a GPT2, [sequence_length, D].
 inline constexpr char kPositionsName[] = "model.embed_positions.weight";
 
+// Last part of the name of the mean input of a gate (TokenRouting.centered_input), [D].
+inline constexpr char kInputMean[] = "input_mean";
+
 struct ParameterSpec {
   // Hugging Face LLaMA name, or the name of an expert or router tensor. A name ending in "weight_t"
   // denotes the transpose of the Hugging Face "weight": the FFN kernel needs hidden units as rows

@@ -163,6 +163,20 @@ absl::Status CheckDocumentPool(const v1::ModelConfig& config) {
                  ": the first segment_length tokens of a document choose its document_pool");
 }
 
+absl::Status CheckCenteredInput(const v1::ModelConfig& config) {
+  const v1::TokenRouting& token = config.routing().token();
+  if (!token.centered_input()) return absl::OkStatus();
+  if (!HasScores(token)) {
+    return Invalid("routing.token.centered_input", "got true, but the gate ",
+                   v1::TokenRouting::Gate_Name(token.gate()),
+                   " does not see the input; leave it unset");
+  }
+  if (!config.has_layer_mixing()) return absl::OkStatus();
+  return Invalid("routing.token.centered_input",
+                 "got true with layer_mixing, where a layer has several inputs; leave one of them "
+                 "unset");
+}
+
 void FillGateDefaults(int d_model, v1::TokenRouting* token) {
   if (token->gate() == v1::TokenRouting::COSINE) {
     if (!token->has_projection_width()) {
@@ -219,6 +233,7 @@ absl::Status CheckTokenRouting(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckCombineWeights(token));
   RETURN_IF_ERROR(CheckGateSettings(token));
   RETURN_IF_ERROR(CheckDocumentPool(config));
+  RETURN_IF_ERROR(CheckCenteredInput(config));
   return CheckGateLoss(token);
 }
 

@@ -15,6 +15,7 @@ struct FfnWeights {
   at::Tensor down;               // [F, D] dense, [E, F, D] experts
   at::Tensor router_projection;  // [P, D], gate COSINE only
   at::Tensor router_scale;       // [1], gate COSINE only: logarithm of 1 / temperature
+  at::Tensor input_mean;         // [D], TokenRouting.centered_input only
   at::Tensor dropout_logit;      // [1], concrete dropout only
   at::Tensor up_bias;            // GPT2 only: [F] dense, [E, F] experts
   at::Tensor down_bias;          // [D], GPT2 only

@@ -33,6 +33,9 @@ struct RoutedFfn {
   at::Tensor balance_loss = {};
   // A scalar: the loss of a learned rate of dropout; undefined without one or outside training.
   at::Tensor dropout_loss = {};
+  // [D] double, without gradient: the sum of x over the positions that count in training; undefined
+  // without centered_input.
+  at::Tensor input_sum = {};
 };
 
 class Router {

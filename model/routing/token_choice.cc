@@ -140,8 +140,9 @@ at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate) {
   return at::mm(unit(projected), unit(gate.vectors).t()) * scale;
 }
 
-at::Tensor GateScores(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& weights,
+at::Tensor GateScores(const at::Tensor& input, const at::Tensor& tokens, const FfnWeights& weights,
                       const v1::RoutingConfig& config) {
+  const at::Tensor x = weights.input_mean.defined() ? input - weights.input_mean : input;
   if (config.token().gate() == v1::TokenRouting::COSINE) {
     return CosineScores(x, {weights.router_projection, weights.router, weights.router_scale});
   }

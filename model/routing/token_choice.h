@@ -27,9 +27,10 @@ struct CosineGate {
 // Returns the cosines of x [T, D] divided by the temperature, [T, N]. Differentiable in everything.
 at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate);
 
-// Returns the gate's scores of x [T, D] with tokens [T] int64, [T, N]. Requires a gate other than
-// RANDOM. Differentiable in x, and in the router matrices where the gate is trained. The gate HASH
-// without tokens is an error, reported as an exception of the tensor library.
+// Returns the gate's scores of x [T, D], less the mean of inputs where weights have one, with
+// tokens [T] int64, [T, N]. Requires a gate other than RANDOM. Differentiable in x, and in the
+// router matrices where the gate is trained. The gate HASH without tokens is an error, reported as
+// an exception of the tensor library.
 at::Tensor GateScores(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& weights,
                       const v1::RoutingConfig& config);
 

@@ -40,6 +40,10 @@ class TokenChoiceRouter final : public Router {
                         {}};
     if (training && context.counted.defined()) {
       result.balance_loss = GateLoss(decision, context.counted.to(x.dtype()));
+      if (w.input_mean.defined()) {
+        const at::Tensor counted = context.counted.to(at::kDouble).unsqueeze(2);
+        result.input_sum = (x.detach().to(at::kDouble) * counted).flatten(0, 1).sum(0);
+      }
     }
     if (dropout.drops()) {
       result.dropout_loss = ConcreteLoss(w, config_.token().active_experts() * w.down.size(1));

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "model/config/inference_experts.h"
 #include "model/config/model_config.h"
+#include "model/config/parameter_layout.h"
 #include "model/unit_activations.h"
 #include "model/upcycling.h"
 #include "tests/model/random_model.h"
@@ -212,6 +213,34 @@ TEST(TokenChoiceModelTest, BalanceLossGradientEqualsFiniteDifferences) {
   }
 }
 
+// It is taken per sequence, so that the cut of a batch into micro-batches changes nothing.
+TEST(TokenChoiceModelTest, BalanceLossIsTheSameForAnyMicroBatches) {
+  const auto model = SharpModel(ConfigOf(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN, 2), 4);
+  const auto without = SharpModel(ConfigOf(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN, 0), 4);
+  const Tokens all = RandomBatch(4);
+  const std::vector<float> whole = GradientOf(*model, all, 4);
+  EXPECT_GT(MaxDifference(whole, GradientOf(*without, all, 4)), 1e-2) << "the loss acts";
+  const double sum = model->ForwardBackward(all.inputs, all.targets, 4, 1, false)->balance_loss_sum;
+  for (const std::vector<int64_t>& cut : {std::vector<int64_t>{1, 1, 1, 1}, {3, 1}, {2, 2}}) {
+    std::vector<float> gradient(whole.size());
+    double parts = 0;
+    int64_t begin = 0;
+    for (const int64_t size : cut) {
+      const auto part = [&](const std::vector<int32_t>& tokens) {
+        return std::vector<int32_t>(tokens.begin() + begin * kLength,
+                                    tokens.begin() + (begin + size) * kLength);
+      };
+      const Tokens some = {part(all.inputs), part(all.targets)};
+      const std::vector<float> one = GradientOf(*model, some, size);
+      for (size_t i = 0; i < gradient.size(); ++i) gradient[i] += one[i];
+      parts += model->ForwardBackward(some.inputs, some.targets, size, 1, false)->balance_loss_sum;
+      begin += size;
+    }
+    EXPECT_LT(MaxDifference(gradient, whole), 1e-4) << cut.size();
+    EXPECT_NEAR(parts, sum, 1e-5 * sum) << cut.size();
+  }
+}
+
 TEST(TokenChoiceModelTest, DecodersOfDifferentActiveExpertsStepTogether) {
   const auto model = SharpModel(ConfigOf(Token::FROZEN, Token::SOFTMAX_OF_CHOSEN), 8);
   const Tokens tokens = RandomBatch(1);
@@ -278,9 +307,77 @@ std::vector<v1::ModelConfig> GateConfigs() {
   return configs;
 }
 
+// Returns a model whose gates see inputs less a mean, where they have one.
+std::unique_ptr<LanguageModel> GatedModel(const v1::ModelConfig& config) {
+  auto model = SharpModel(config, 3);
+  std::mt19937 random(6);
+  for (Parameter& p : model->parameters()) {
+    if (!p.name.ends_with(kInputMean)) continue;
+    for (float& value : p.value) value = std::ldexp(static_cast<float>(random()), -32) - 0.5f;
+  }
+  return model;
+}
+
+std::vector<v1::ModelConfig> EveryGate() {
+  std::vector<v1::ModelConfig> configs = GateConfigs();
+  for (const Token::Gate gate : {Token::LINEAR, Token::FROZEN}) {
+    configs.push_back(ConfigOf(gate, Token::SOFTMAX_OF_CHOSEN));
+  }
+  configs.push_back(ConfigOf(Token::KEY_MEAN, Token::ONES));
+  v1::ModelConfig random = ConfigOf(Token::RANDOM, Token::EQUAL);
+  random.mutable_routing()->mutable_token()->set_active_experts(kExperts);
+  configs.push_back(random);
+  EXPECT_EQ(configs.size(), static_cast<size_t>(Token::Gate_MAX));
+  v1::ModelConfig centered = ConfigOf(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN);
+  centered.mutable_routing()->mutable_token()->set_centered_input(true);
+  configs.push_back(ResolveModelConfig(centered).value());
+  return configs;
+}
+
+// The norm before the FFN gives every token an input of length sqrt(D).
+TEST(GateTest, CenteredGatesReportTheSumOfTheInputsThatCount) {
+  const v1::ModelConfig config = EveryGate().back();
+  const auto model = GatedModel(config);
+  const Tokens batch = RandomBatch(2);
+  const auto sums = [&](const std::vector<int>& positions) {
+    std::vector<int32_t> targets(batch.targets.size(), -1);
+    for (const int position : positions) targets[position] = 7;
+    return model->ForwardBackward(batch.inputs, targets, 2, 1, false)->input_sums;
+  };
+  const std::vector<double> one = sums({5}), other = sums({kLength + 9}),
+                            both = sums({5, kLength + 9});
+  ASSERT_EQ(one.size(), 2 * 16);
+  for (int layer = 0; layer < 2; ++layer) {
+    double squares = 0;
+    for (int i = 16 * layer; i < 16 * (layer + 1); ++i) {
+      squares += one[i] * one[i];
+      EXPECT_NEAR(both[i], one[i] + other[i], 1e-5);
+    }
+    EXPECT_NEAR(squares, 16, 1e-3);
+  }
+  EXPECT_TRUE(SharpModel(ConfigOf(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN), 3)
+                  ->ForwardBackward(batch.inputs, batch.targets, 2, 1, false)
+                  ->input_sums.empty());
+}
+
+TEST(GateTest, CenteringNeedsAGateWithScoresAndOneInputOfALayer) {
+  const auto refused = [](auto change) {
+    v1::ModelConfig config = ConfigOf(Token::LINEAR, Token::EQUAL);
+    config.mutable_routing()->mutable_token()->set_centered_input(true);
+    change(&config);
+    return std::string(ResolveModelConfig(config).status().message());
+  };
+  EXPECT_THAT(refused([](auto* config) {
+                config->mutable_routing()->mutable_token()->set_gate(Token::HASH);
+              }),
+              testing::HasSubstr("centered_input: got true, but the gate HASH"));
+  EXPECT_THAT(refused([](auto* config) { config->mutable_layer_mixing(); }),
+              testing::HasSubstr("centered_input: got true with layer_mixing"));
+}
+
 TEST(GateTest, ChangingATokenChangesNoLogitBeforeIt) {
-  for (const v1::ModelConfig& config : GateConfigs()) {
-    const auto model = SharpModel(config, 3);
+  for (const v1::ModelConfig& config : EveryGate()) {
+    const auto model = GatedModel(config);
     std::vector<int32_t> tokens = RandomBatch(1).inputs;
     const std::vector<float> before = model->Logits(tokens, 1).value();
     for (const int64_t at : {5, 17}) {
@@ -294,8 +391,8 @@ TEST(GateTest, ChangingATokenChangesNoLogitBeforeIt) {
 }
 
 TEST(GateTest, DecoderAndContinuationsEqualTheFullPass) {
-  for (const v1::ModelConfig& config : GateConfigs()) {
-    const auto model = SharpModel(config, 3);
+  for (const v1::ModelConfig& config : EveryGate()) {
+    const auto model = GatedModel(config);
     const std::vector<int32_t> tokens = RandomBatch(1).inputs;
     const std::vector<float> full = model->Logits(tokens, 1).value();
     const auto decoder = model->NewDecoder(MergeMode::kSegment);

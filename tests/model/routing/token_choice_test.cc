@@ -178,6 +178,23 @@ TEST_F(TokenChoiceTest, KeyMeanScoresAreTheMeanPreActivationsAndGiveTheKeysNoGra
   EXPECT_FALSE(experts_.gate_up.grad().defined());
 }
 
+TEST_F(TokenChoiceTest, CenteredGatesSeeTheInputLessItsMean) {
+  v1::RoutingConfig config;
+  config.set_router_input(v1::PLAIN_MEAN);
+  for (const Token::Gate gate : {Token::LINEAR, Token::KEY_MEAN, Token::COSINE}) {
+    config.mutable_token()->set_gate(gate);
+    FfnWeights weights;
+    weights.router = RandomLeaf({kExperts, gate == Token::COSINE ? 3 : kWidth});
+    weights.router_projection = RandomLeaf({3, kWidth});
+    weights.router_scale = at::zeros({1}, at::kDouble);
+    weights.gate_up = experts_.gate_up;
+    const at::Tensor mean = at::randn({kWidth}, at::kDouble);
+    const at::Tensor expected = GateScores(x_ - mean, {}, weights, config);
+    weights.input_mean = mean;
+    EXPECT_LT(MaxDifference(GateScores(x_, {}, weights, config), expected), 1e-12) << gate;
+  }
+}
+
 TEST_F(TokenChoiceTest, ScoreThatIsNotANumberNamesItsToken) {
   const at::Tensor scores = scores_.detach().clone();
   scores[3][1] = std::numeric_limits<double>::quiet_NaN();

@@ -45,7 +45,7 @@ absl::StatusOr<std::string> PromptText(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
-// Says why experts that tokens choose are no stock Mixtral. The checkpoint of a server may not be
+// Says why experts that tokens choose are not a stock Mixtral. The checkpoint of a server may not be
 // readable from here; nothing is said then.
 void PrintExpertLayout(const v1::ExportResponse& response, std::ostream& out) {
   if (!response.architecture().starts_with("BraidSoftMoe")) return;

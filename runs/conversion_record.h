@@ -13,7 +13,7 @@
 namespace braid {
 
 // Reads the record of a checkpoint; nullopt for a checkpoint that no conversion made. DataLoss when
-// the file is damaged, InvalidArgument when it is no record.
+// the file is damaged, InvalidArgument when it is not a record.
 absl::StatusOr<std::optional<v1::Conversion>> ReadConversion(
     const std::filesystem::path& checkpoint);
 

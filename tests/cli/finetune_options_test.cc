@@ -89,6 +89,34 @@ TEST(FinetuneOptionsTest, TheSpecHasLossesAndRates) {
   }
 }
 
+TEST(FinetuneOptionsTest, AdaptersTrainTheGatesOfNewExpertsThatHaveParameters) {
+  const auto trained = [](const std::vector<std::string>& more) {
+    CLI::App app;
+    std::vector<std::string> all = {"base", "--data", "a.jsonl", "--experts", "4"};
+    all.insert(all.end(), more.begin(), more.end());
+    const std::unique_ptr<FinetuneOptions> options(Parse(all, &app));
+    return static_cast<int>(options->Spec()->finetuning().train_size());
+  };
+  EXPECT_EQ(trained({"--lora", "r=2", "--gate", "cosine"}), 1);
+  EXPECT_EQ(trained({"--lora", "r=2", "--split", "copies"}), 1);
+  EXPECT_EQ(trained({"--lora", "r=2", "--gate", "frozen"}), 0);
+  EXPECT_EQ(trained({"--lora", "r=2"}), 0);
+  EXPECT_EQ(trained({"--gate", "cosine"}), 0) << "all parameters are trained";
+}
+
+TEST(FinetuneOptionsTest, RecomposingIsTheDefaultAndMayBeNamed) {
+  const auto recomposes = [](const std::vector<std::string>& more) {
+    CLI::App app;
+    std::vector<std::string> all = {"base", "--data", "a.jsonl", "--experts", "4"};
+    all.insert(all.end(), more.begin(), more.end());
+    const std::unique_ptr<FinetuneOptions> options(Parse(all, &app));
+    return options->Spec()->finetuning().recompose();
+  };
+  EXPECT_TRUE(recomposes({}));
+  EXPECT_TRUE(recomposes({"--recompose"}));
+  EXPECT_FALSE(recomposes({"--no-recompose"}));
+}
+
 TEST(FinetuneOptionsTest, TrainsAllWeightsForThreeEpochsByDefault) {
   CLI::App app;
   const std::unique_ptr<FinetuneOptions> options(Parse({"base", "--data", "a.jsonl"}, &app));

@@ -76,8 +76,8 @@ std::vector<Shard> CutMatrices(const std::vector<MuonMatrices>& matrices, size_t
 
 // Gives every rank the whole of the matrices that lie in several shards: each rank adds its own
 // part to zeros, which changes no bit.
-absl::Status Exchange(const std::vector<Shard>& cut, Shard own, std::span<float> gradients,
-                      Communicator& communicator) {
+absl::Status ExchangeGradients(const std::vector<Shard>& cut, Shard own, std::span<float> gradients,
+                               Communicator& communicator) {
   size_t total = 0;
   for (const Shard& matrix : cut) total += matrix.size();
   std::vector<float> buffer(total, 0.0f);
@@ -125,7 +125,7 @@ absl::Status MuonStep(const MuonSettings& settings, double learning_rate, double
   AddMomenta(settings.momentum, gradient_factor, matrices, state);
   if (own.size() < gradients.size()) {
     const auto cut = CutMatrices(matrices, gradients.size(), communicator.world_size());
-    RETURN_IF_ERROR(Exchange(cut, own, gradients, communicator));
+    RETURN_IF_ERROR(ExchangeGradients(cut, own, gradients, communicator));
   }
   const ScopedPhase phase(Phase::kOptimizer);
   for (const MuonMatrices& m : matrices) {

@@ -293,12 +293,12 @@ class TokenChoice(nn.Module):
                 raise ValueError("the gate RANDOM is defined for all experts together only; set "
                                  f"num_experts_per_tok to {config.num_experts}")
             return x.new_zeros(len(x), config.num_experts)
+        if config.gate == "COSINE":
+            return self.router(x)
         if config.router_input == "NORMALIZED_MEAN":
             x = functional.layer_norm(x, x.shape[-1:])
         if config.gate == "KEY_MEAN":
             return functional.linear(x, self.experts.gate_proj.weight.float().mean(1))
-        if config.gate == "COSINE":
-            return self.router(x)
         return functional.linear(x, self.router.weight.float())
 
 

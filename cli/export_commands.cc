@@ -111,6 +111,10 @@ void PrintImport(const v1::ImportResponse& response, std::ostream& out) {
       << " --prompt TEXT\npack data for it with: braid submit PATH --tokenizer "
       << response.output_dir() << "/tokenizer.model" << (bos ? " --begin-with-bos" : "")
       << std::endl;
+  if (response.model().unknown_chat_template()) {
+    out << "its chat template is unknown: name one with --template to generate or fine-tune on "
+           "conversations\n";
+  }
 }
 
 // Returns the model that adapter_config.json names; "" without any.

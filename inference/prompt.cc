@@ -51,8 +51,9 @@ absl::StatusOr<ChatTemplate> TemplateOf(const v1::GenerateRequest& request,
   if (!request.chat_template().empty()) return FindChatTemplate(request.chat_template());
   if (!model.chat_template().empty()) return FindChatTemplate(model.chat_template());
   return absl::InvalidArgumentError(
-      absl::StrCat("chat: the model has no chat template, expected one of ",
-                   absl::StrJoin(ChatTemplateNames(), ", "), "; name it with --template"));
+      absl::StrCat("chat: the model has ", model.unknown_chat_template() ? "an unknown" : "no",
+                   " chat template, expected one of ", absl::StrJoin(ChatTemplateNames(), ", "),
+                   "; name it with --template"));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   shape.clear_document_end();
   shape.clear_start_token();
   shape.clear_chat_template();
+  shape.clear_unknown_chat_template();
   shape.clear_z_loss();
   shape.clear_routing();
   shape.clear_layer_mixing();
@@ -174,7 +175,10 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   if (shape.start_token() == v1::START_TOKEN_UNSPECIFIED) {
     shape.set_start_token(source.start_token());
   }
-  if (shape.chat_template().empty()) shape.set_chat_template(source.chat_template());
+  if (shape.chat_template().empty()) {
+    shape.set_chat_template(source.chat_template());
+    shape.set_unknown_chat_template(source.unknown_chat_template());
+  }
   if (shape.attention_mask() == v1::ATTENTION_MASK_UNSPECIFIED) {
     shape.set_attention_mask(source.attention_mask());
   }

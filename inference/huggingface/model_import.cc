@@ -120,7 +120,8 @@ absl::StatusOr<TokenizerFile> FindTokenizer(const fs::path& path) {
                    "name the tokenizer's file with --tokenizer"));
 }
 
-// Returns the tokenizer as the checkpoint stores it, and sets the model's start token.
+// Returns the tokenizer as the checkpoint stores it, and sets the model's start token
+// and chat template.
 absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::ModelConfig* config) {
   const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
   ASSIGN_OR_RETURN(const TokenizerFile file, FindTokenizer(path));
@@ -137,9 +138,10 @@ absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::Mo
     ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));
     config->set_start_token(start);
   }
-  ASSIGN_OR_RETURN(const std::string chat,
+  ASSIGN_OR_RETURN(const FoundChatTemplate chat,
                    ChatTemplateOf(file, *tokenizer, StartTokenId(*config, *tokenizer)));
-  config->set_chat_template(chat);
+  config->set_chat_template(chat.name);
+  config->set_unknown_chat_template(chat.unknown);
   ASSIGN_OR_RETURN(*config, ResolveModelConfig(*config));
   return file.bytes;
 }

@@ -48,6 +48,29 @@ bool PutsFirst(const Json& processor, const std::string& token) {
   return SettingOf(SettingOf(single[0], "SpecialToken"), "id") == Json(token);
 }
 
+// Returns the text of the field chat_template; nullopt without one.
+std::optional<std::string> JinjaOf(const Json& field) {
+  if (field.is_string() && field.get<std::string>().empty()) return std::nullopt;
+  if (field.is_string()) return field.get<std::string>();
+  if (!field.is_array() || field.empty()) return std::nullopt;
+  for (const Json& named : field) {
+    const Json text = SettingOf(named, "template");
+    if (SettingOf(named, "name") == Json("default") && text.is_string()) {
+      return text.get<std::string>();
+    }
+  }
+  return "";  // templates for other purposes
+}
+
+// Returns the Jinja text of the chat template beside `tokenizer`; nullopt without one.
+absl::StatusOr<std::optional<std::string>> ReadChatJinja(const std::filesystem::path& tokenizer) {
+  absl::StatusOr<std::string> text = ReadFile(tokenizer.parent_path() / "chat_template.jinja");
+  if (text.ok()) return *std::move(text);
+  if (!absl::IsNotFound(text.status())) return text.status();
+  ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(tokenizer));
+  return JinjaOf(SettingOf(config, "chat_template"));
+}
+
 }  // namespace
 
 absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed) {
@@ -66,12 +89,12 @@ absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tok
   return parsed.bos_id() == parsed.eos_id() ? v1::START_WITH_EOS : v1::START_WITH_BOS;
 }
 
-absl::StatusOr<std::string> ChatTemplateOf(const TokenizerFile& file, const Tokenizer& parsed,
-                                           std::optional<int32_t> start_id) {
-  ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
-  const Json jinja = SettingOf(config, "chat_template");
-  if (!jinja.is_string()) return "";
-  return ChatTemplateOfJinja(jinja.get<std::string>(), parsed, start_id).value_or("");
+absl::StatusOr<FoundChatTemplate> ChatTemplateOf(const TokenizerFile& file, const Tokenizer& parsed,
+                                                 std::optional<int32_t> start_id) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> jinja, ReadChatJinja(file.path));
+  if (!jinja) return FoundChatTemplate();
+  const std::optional<std::string> name = ChatTemplateOfJinja(*jinja, parsed, start_id);
+  return FoundChatTemplate{.name = name.value_or(""), .unknown = !name.has_value()};
 }
 
 }  // namespace braid

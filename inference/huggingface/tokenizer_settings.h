@@ -19,10 +19,17 @@ namespace braid {
 // do. START_WITH_EOS when the BOS token is the EOS token, as in models that braid exported.
 absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed);
 
-// Returns the name of the chat template in that tokenizer_config.json, if it is one of
-// ChatTemplateNames as braid exports it; "" if there is none or another.
-absl::StatusOr<std::string> ChatTemplateOf(const TokenizerFile& file, const Tokenizer& parsed,
-                                           std::optional<int32_t> start_id);
+// The chat template of a Hugging Face tokenizer.
+struct FoundChatTemplate {
+  std::string name;      // one of ChatTemplateNames; empty for none and for an unknown one
+  bool unknown = false;  // there is one that braid does not have
+};
+
+// Returns the chat template beside the file: that of chat_template.jinja, otherwise that of
+// tokenizer_config.json, which may be one text or a list of named ones, of which "default" counts.
+// It is known if its text is the one that braid exports.
+absl::StatusOr<FoundChatTemplate> ChatTemplateOf(const TokenizerFile& file, const Tokenizer& parsed,
+                                                 std::optional<int32_t> start_id);
 
 }  // namespace braid
 

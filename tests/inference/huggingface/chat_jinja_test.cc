@@ -76,5 +76,46 @@ TEST(ChatJinjaTest, ExportedModelsKeepTheirTemplate) {
   }
 }
 
+TEST(ChatJinjaTest, AnImportNotesATemplateThatIsUnknown) {
+  const ScratchDirectory scratch;
+  PutFile(scratch / "tokenizer", ChatTokenizerBytes());
+  v1::ModelConfig config = ExportedConfig(1);
+  config.set_vocab_size(ParseTokenizer(ChatTokenizerBytes())->vocab_size());
+  config.set_chat_template("chatml");
+  const auto model = RandomModel(config);
+  ASSERT_OK(ExportModel(*model, scratch / "tokenizer", {}, scratch / "exported"));
+  const std::filesystem::path settings = scratch / "exported" / "tokenizer_config.json";
+  const auto original = nlohmann::json::parse(GetFile(settings));
+  const auto expect = [&](const nlohmann::json& field, const std::string& name, bool unknown) {
+    nlohmann::json changed = original;
+    changed["chat_template"] = field;
+    PutFile(settings, changed.dump());
+    v1::ImportRequest request;
+    request.set_source_dir((scratch / "exported").string());
+    request.set_output_dir((scratch / "imported").string());
+    request.set_force(true);
+    ASSERT_OK_AND_ASSIGN(const v1::ImportResponse imported, Import(request));
+    EXPECT_EQ(imported.model().chat_template(), name) << field;
+    EXPECT_EQ(imported.model().unknown_chat_template(), unknown) << field;
+  };
+  const nlohmann::json known = original["chat_template"];
+  const std::string other = "{{ messages[0]['content'] }}";
+  expect(known, "chatml", false);
+  expect(nullptr, "", false);
+  expect("", "", false);
+  expect(other, "", true);
+  const auto named = [](const std::string& name, const nlohmann::json& text) {
+    return nlohmann::json{{"name", name}, {"template", text}};
+  };
+  expect(nlohmann::json::array({named("tool_use", other), named("default", known)}), "chatml",
+         false);
+  expect(nlohmann::json::array({named("tool_use", known)}), "", true);
+  // The newer file comes first.
+  PutFile(scratch / "exported" / "chat_template.jinja", other);
+  expect(known, "", true);
+  PutFile(scratch / "exported" / "chat_template.jinja", known.get<std::string>());
+  expect(other, "chatml", false);
+}
+
 }  // namespace chat_jinja_test
 }  // namespace braid

@@ -51,6 +51,54 @@ absl::StatusOr<std::optional<v1::RunSpec>> SpecOfRun(Session& session, const std
   return run.ReadSpec();
 }
 
+// A held-out example in a sequence of a domain.
+struct HeldoutPlace {
+  std::string domain;
+  ProvenanceSpan span;
+};
+
+// Returns where a held-out example is; none for an unknown place. Datasets of earlier versions do
+// not know where their held-out examples come from.
+absl::StatusOr<std::vector<HeldoutPlace>> FindHeldout(const SupervisedSubject& subject,
+                                                      const std::string& place) {
+  std::vector<HeldoutPlace> found;
+  ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(subject.dataset_dir));
+  for (const std::string& domain : info.domains) {
+    const auto provenance = Provenance::Open(HeldoutProvenancePath(subject.dataset_dir, domain));
+    if (absl::IsNotFound(provenance.status())) continue;
+    RETURN_IF_ERROR(provenance.status());
+    const std::optional<uint32_t> example = provenance->FindDocument(place);
+    if (!example.has_value()) continue;
+    for (const ProvenanceSpan& span : provenance->Document(*example)) {
+      found.push_back({domain, span});
+    }
+  }
+  return found;
+}
+
+absl::Status ShowHeldout(const std::string& place, const std::vector<HeldoutPlace>& heldout,
+                         bool json, std::ostream& out) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [domain, span] : heldout) {
+    list.push_back({{"domain", domain},
+                    {"instance", span.instance},
+                    {"begin", span.instance_offset},
+                    {"length", span.length}});
+    if (json) continue;
+    out << place << ": held out, instance " << span.instance << " of domain " << domain
+        << ", tokens " << span.instance_offset << ":" << span.instance_offset + span.length << "\n";
+  }
+  if (json) {
+    out << nlohmann::json{{"document", place},
+                          {"spans", nlohmann::json::array()},
+                          {"heldout", list}}
+               .dump(1)
+        << "\n";
+  }
+  out << std::flush;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
@@ -104,9 +152,11 @@ absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& p
                    Provenance::Open(subject.dataset_dir / "provenance"));
   const std::optional<uint32_t> example = provenance.FindDocument(place);
   if (!example.has_value()) {
+    ASSIGN_OR_RETURN(const std::vector<HeldoutPlace> heldout, FindHeldout(subject, place));
+    if (!heldout.empty()) return ShowHeldout(place, heldout, json, out);
     const std::string nearest = NearestWord(place, provenance.IdsAround(place, kPlacesAround));
     return absl::NotFoundError(absl::StrCat(
-        "--document: got ", place, ", expected FILE:LINE of a training example of ",
+        "--document: got ", place, ", expected FILE:LINE of an example of ",
         subject.dataset_dir.string(), ", as --data named the file",
         nearest.empty() ? "" : "; did you mean ", nearest, nearest.empty() ? "" : "?"));
   }

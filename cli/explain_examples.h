@@ -33,8 +33,8 @@ absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session
 absl::Status ExplainExamples(const SupervisedSubject& subject,
                              const std::vector<int64_t>& instances, bool json, std::ostream& out);
 
-// Prints the instance of the example with this place, "FILE:LINE", and the steps that train on it.
-// NOT_FOUND, with similar places, for an unknown one.
+// Prints the instance of the example with this place, "FILE:LINE", and the steps that train on it,
+// or the domain of a held-out one. NOT_FOUND, with similar places, for an unknown one.
 absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place, bool json,
                           std::ostream& out);
 

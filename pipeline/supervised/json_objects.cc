@@ -19,6 +19,14 @@ class ArrayElements {
   explicit ArrayElements(std::string_view text) : text_(text) {}
 
   int64_t line() const { return line_; }
+
+  // Returns the place of the element that begins at the current position. Called once for each.
+  std::string TakePlace(const std::string& file) {
+    num_on_line_ = line_ == last_begin_ ? num_on_line_ + 1 : 1;
+    last_begin_ = line_;
+    const std::string place = absl::StrCat(file, ":", line_);
+    return num_on_line_ == 1 ? place : absl::StrCat(place, "#", num_on_line_);
+  }
   bool at_end() const { return at_ == text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
 
@@ -68,6 +76,7 @@ class ArrayElements {
   const std::string_view text_;
   size_t at_ = 0;
   int64_t line_ = 1;
+  int64_t last_begin_ = 0, num_on_line_ = 0;  // the line of the last element, and those on it
 };
 
 // Returns the error of an element without the library's position, which counts from the element.
@@ -108,7 +117,7 @@ absl::Status ForEachElement(std::string_view text, const std::string& file, Take
   bool more = elements.peek() != ']';
   while (more) {
     if (elements.at_end()) return fail("the end of the file", "the next element of the array");
-    const std::string place = absl::StrCat(file, ":", elements.line());
+    const std::string place = elements.TakePlace(file);
     RETURN_IF_ERROR(TakeOne(elements.Take(), place, take));
     elements.SkipSpace();
     if (elements.at_end()) return fail("the end of the file", "']' at the end of the array");

@@ -11,7 +11,8 @@
 
 namespace braid {
 
-// Receives an object and its place, "alpaca.json:12".
+// Receives an object and its place: the line where it begins, "alpaca.json:12", or, for the second
+// element of an array and those after it that begin on one line, "alpaca.json:12#2".
 using TakeJsonObject =
     absl::FunctionRef<absl::Status(const nlohmann::json& object, const std::string& place)>;
 

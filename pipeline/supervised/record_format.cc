@@ -322,6 +322,15 @@ std::vector<std::string> RecordFormatNames() {
   return names;
 }
 
+std::vector<std::string> RecordPartNames(const std::string& format_name) {
+  std::vector<std::string> names;
+  for (const RecordFormat& format : RecordFormats()) {
+    if (format.name != format_name) continue;
+    for (const auto& [part, field] : format.fields) names.emplace_back(RecordPartName(part));
+  }
+  return names;
+}
+
 absl::StatusOr<RecordFormat> FindRecordFormat(const std::string& name,
                                               const std::map<std::string, std::string>& fields,
                                               const json& record, const std::string& place) {

@@ -35,6 +35,8 @@ struct RecordFormat {
 // Returns the kinds: messages, sharegpt, alpaca, prompt, text.
 std::vector<RecordFormat> RecordFormats();
 std::vector<std::string> RecordFormatNames();
+// Returns the names of the parts that the records of a format have; none for an unknown format.
+std::vector<std::string> RecordPartNames(const std::string& format_name);
 
 // Returns the kind with this name, or, if `name` is empty, the first one whose required fields
 // `record` has. `fields` renames parts: {"answer", "output"}. Errors: INVALID_ARGUMENT for an

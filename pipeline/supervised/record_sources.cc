@@ -1,10 +1,15 @@
 #include "pipeline/supervised/record_sources.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "pipeline/corpus/text_source.h"
 #include "pipeline/supervised/json_objects.h"
@@ -47,16 +52,63 @@ absl::Status ReadRecordFile(const std::string& path, const std::string& format_n
   return absl::OkStatus();
 }
 
+// Copies of a record would be one example to those who ask where it came from.
+absl::Status CheckNamedOnce(std::span<const std::string> paths) {
+  std::map<std::filesystem::path, std::string> known;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
+    if (error) real = path;
+    const auto [first, added] = known.emplace(std::move(real), path);
+    if (added) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": got the file twice, as ", first->second,
+                     " too, expected each file once; a weight reads it more often, as in ",
+                     first->second, "=2"));
+  }
+  return absl::OkStatus();
+}
+
+// Each part that is renamed must be one of a format that was read.
+absl::Status CheckParts(const std::map<std::string, std::string>& fields,
+                        std::span<const RecordSource> sources) {
+  for (const auto& [part, field] : fields) {
+    std::map<std::string, std::string> expected;  // parts by format
+    bool known = false;
+    for (const RecordSource& source : sources) {
+      const std::vector<std::string> parts = RecordPartNames(source.format);
+      known |= std::ranges::find(parts, part) != parts.end();
+      expected[source.format] = absl::StrJoin(parts, ", ");
+    }
+    if (known) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--field: got ", part, "=", field, ", expected a part of the records: ",
+                     absl::StrJoin(expected, "; ", absl::PairFormatter(" has "))));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<RecordSet> ReadRecordFiles(std::span<const std::string> paths,
                                           const std::string& format,
                                           const std::map<std::string, std::string>& fields) {
   RecordSet set;
+  RETURN_IF_ERROR(CheckNamedOnce(paths));
   for (const std::string& path : paths) {
     RETURN_IF_ERROR(ReadRecordFile(path, format, fields, &set));
   }
+  RETURN_IF_ERROR(CheckParts(fields, set.sources));
   return set;
+}
+
+void AppendRecords(RecordSet more, RecordSet* set) {
+  const auto num_sources = static_cast<int32_t>(set->sources.size());
+  for (SupervisedRecord& record : more.records) record.source += num_sources;
+  std::ranges::move(more.records, std::back_inserter(set->records));
+  std::ranges::move(more.rejected, std::back_inserter(set->rejected));
+  std::ranges::move(more.sources, std::back_inserter(set->sources));
+  std::ranges::move(more.evaluated, std::back_inserter(set->evaluated));
 }
 
 }  // namespace braid

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,13 +14,14 @@
 #include "formats/indexed_dataset.h"
 #include "formats/packed_dataset.h"
 #include "formats/supervised_spans.h"
+#include "formats/task_shares.h"
 #include "pipeline/stages/provenance.h"
 #include "pipeline/store/stage_key.h"
 
 namespace braid {
 namespace {
 
-constexpr int32_t kSupervisedFormatVersion = 1;
+constexpr int32_t kSupervisedFormatVersion = 2;
 constexpr std::array<std::string_view, 3> kLossNames = {"ANSWERS", "LAST_ANSWER", "EVERYTHING"};
 
 std::string_view LossName(LossOn loss_on) { return kLossNames[static_cast<size_t>(loss_on)]; }
@@ -50,11 +53,11 @@ std::string_view AsBytes(const std::vector<int32_t>& tokens) {
 
 // Appends one sequence, padded with EOS, and its spans.
 absl::Status AddSequence(const SupervisedDataset& dataset, const PackedExamples& part,
-                         std::span<const uint32_t> documents, size_t sequence,
-                         IndexedDatasetWriter* writer, WrittenSequences* written) {
-  const auto instance = static_cast<int32_t>(sequence);
+                         std::span<const uint32_t> documents, int32_t instance,
+                         std::span<const uint32_t> examples, IndexedDatasetWriter* writer,
+                         WrittenSequences* written) {
   std::vector<int32_t> tokens;
-  for (const uint32_t number : part.sequences[sequence]) {
+  for (const uint32_t number : examples) {
     const EncodedExample& example = part.examples[number];
     const auto begin = static_cast<int32_t>(tokens.size());
     for (const TokenRange& range : example.targets) {
@@ -74,16 +77,22 @@ absl::Status AddSequence(const SupervisedDataset& dataset, const PackedExamples&
   return absl::OkStatus();
 }
 
+// Examples of each sequence.
+using Sequences = std::vector<std::vector<uint32_t>>;
+
+// Writes sequences of a part.
 absl::StatusOr<WrittenSequences> WriteSequences(const SupervisedDataset& dataset,
                                                 const PackedExamples& part,
+                                                const Sequences& sequences,
                                                 const std::filesystem::path& prefix,
                                                 const std::filesystem::path& spans_path) {
   WrittenSequences written;
   const std::vector<uint32_t> documents = DocumentsOf(part);
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Create(prefix, dataset.tokenizer.vocab_size()));
-  for (size_t i = 0; i < part.sequences.size(); ++i) {
-    RETURN_IF_ERROR(AddSequence(dataset, part, documents, i, writer.get(), &written));
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    RETURN_IF_ERROR(AddSequence(dataset, part, documents, static_cast<int32_t>(i), sequences[i],
+                                writer.get(), &written));
   }
   ASSIGN_OR_RETURN(written.files, writer->Commit());
   ASSIGN_OR_RETURN(const IndexedDataset stored, IndexedDataset::Open(prefix));
@@ -94,29 +103,58 @@ absl::StatusOr<WrittenSequences> WriteSequences(const SupervisedDataset& dataset
   return written;
 }
 
+// Writes where the examples of a part come from, to a directory of the stage.
+absl::Status WriteExampleProvenance(const PackedExamples& part, const WrittenSequences& written,
+                                    const std::filesystem::path& directory, StageWriter* stage) {
+  RETURN_IF_ERROR(MakeDirectories(directory));
+  std::vector<std::string> places = part.places;
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  ASSIGN_OR_RETURN(const std::vector<FileSummary> files,
+                   WriteProvenance(directory, written.provenance, places));
+  stage->Add(files, std::ssize(written.provenance),
+             directory.lexically_relative(stage->directory()).string());
+  return absl::OkStatus();
+}
+
 absl::Status WriteHeldoutExamples(const SupervisedDataset& dataset, StageWriter* stage) {
   const PackedExamples& part = dataset.plan.validation;
   const std::filesystem::path directory = stage->directory() / "heldout";
   RETURN_IF_ERROR(MakeDirectories(directory));
-  if (part.examples.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const WrittenSequences written,
-                   WriteSequences(dataset, part, directory / kValidationDomain,
-                                  HeldoutSpansPath(directory, kValidationDomain)));
-  stage->Add(written.files, std::ssize(part.sequences), "heldout");
-  stage->Add(written.spans_file, written.num_rows, "heldout");
-  if (written.labels_file) stage->Add(*written.labels_file, written.num_rows, "heldout");
+  std::map<std::string, Sequences> by_domain;
+  for (size_t i = 0; i < part.sequences.size(); ++i) {
+    by_domain[part.domains[i]].push_back(part.sequences[i]);
+  }
+  for (const auto& [domain, sequences] : by_domain) {
+    ASSIGN_OR_RETURN(const WrittenSequences written,
+                     WriteSequences(dataset, part, sequences, directory / domain,
+                                    HeldoutSpansPath(directory, domain)));
+    stage->Add(written.files, std::ssize(sequences), "heldout");
+    stage->Add(written.spans_file, written.num_rows, "heldout");
+    if (written.labels_file) stage->Add(*written.labels_file, written.num_rows, "heldout");
+    RETURN_IF_ERROR(WriteExampleProvenance(
+        part, written, HeldoutProvenancePath(stage->directory(), domain), stage));
+  }
   return absl::OkStatus();
+}
+
+nlohmann::json SourceJson(const RecordSource& source, int64_t num_examples) {
+  nlohmann::json entry = {
+      {"path", source.path}, {"format", source.format}, {"num_records", source.num_records}};
+  if (source.weight != 1) {
+    entry["weight"] = source.weight;
+    entry["num_examples"] = num_examples;
+  }
+  if (source.domain != kValidationDomain) entry["domain"] = source.domain;
+  return entry;
 }
 
 nlohmann::json ReportOf(const SupervisedDataset& dataset) {
   const SupervisedCounts& counts = dataset.plan.counts;
   nlohmann::json sources = nlohmann::json::array();
+  std::vector<TaskShare> shares;
   for (const RecordSource& source : dataset.sources) {
-    sources.push_back(
-        {{"path", source.path}, {"format", source.format}, {"num_records", source.num_records}});
-    if (source.weight == 1) continue;
-    sources.back()["weight"] = source.weight;
-    sources.back()["num_examples"] = counts.of_source[sources.size() - 1];
+    sources.push_back(SourceJson(source, counts.of_source[sources.size()]));
+    if (source.task_share > 0) shares.push_back({source.shared_task, source.task_share});
   }
   nlohmann::json report = {{"sources", sources},
                            {"template", dataset.settings.encoding.chat.name},
@@ -133,8 +171,10 @@ nlohmann::json ReportOf(const SupervisedDataset& dataset) {
                            {"num_cut_answers", counts.num_cut_answers},
                            {"num_control_texts", counts.num_control_texts},
                            {"num_duplicates", counts.num_duplicates},
+                           {"num_evaluated", counts.num_evaluated},
                            {"rejected", counts.rejected},
                            {"filled", dataset.plan.filled}};
+  PutTaskShares(shares, &report);
   if (dataset.plan.labels) {
     report["regression"] = dataset.plan.labels->regression;
     report["classes"] = dataset.plan.labels->classes;
@@ -155,18 +195,6 @@ absl::Status WriteReports(const SupervisedDataset& dataset, StageWriter* stage) 
   return stage->AddText("rejects.jsonl", rejects, std::ssize(dataset.plan.rejected));
 }
 
-absl::Status WriteExampleProvenance(const SupervisedDataset& dataset,
-                                    const WrittenSequences& written, StageWriter* stage) {
-  const std::filesystem::path directory = stage->directory() / "provenance";
-  RETURN_IF_ERROR(MakeDirectories(directory));
-  std::vector<std::string> places = dataset.plan.training.places;
-  places.erase(std::unique(places.begin(), places.end()), places.end());
-  ASSIGN_OR_RETURN(const std::vector<FileSummary> files,
-                   WriteProvenance(directory, written.provenance, places));
-  stage->Add(files, std::ssize(written.provenance), "provenance");
-  return absl::OkStatus();
-}
-
 DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
   const PackedExamples& training = dataset.plan.training;
   const auto num_heldout = static_cast<int64_t>(dataset.plan.validation.examples.size());
@@ -174,6 +202,8 @@ DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
   const std::optional<int32_t>& start = dataset.settings.encoding.start_id;
   const int64_t num_instances = std::ssize(training.sequences);
   const ExampleLabels labels = dataset.plan.labels.value_or(ExampleLabels());
+  const std::set<std::string> domains(dataset.plan.validation.domains.begin(),
+                                      dataset.plan.validation.domains.end());
   return {.name = dataset.name,
           .key = key,
           .order = "RANDOM",
@@ -184,8 +214,7 @@ DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
           .num_tokens = num_instances * (dataset.settings.sequence_length + 1),
           .num_documents = int64_t{DocumentsOf(training).back()} + 1,
           .num_heldout_documents = num_heldout,
-          .domains = num_heldout == 0 ? std::vector<std::string>()
-                                      : std::vector<std::string>{kValidationDomain},
+          .domains = {domains.begin(), domains.end()},
           .seed = dataset.settings.seed,
           .begin_with_bos = start.has_value() && start != tokenizer.eos_id(),
           .supervised = true,
@@ -222,6 +251,11 @@ absl::StatusOr<std::vector<std::string>> LabelsOfRows(const std::filesystem::pat
 
 }  // namespace
 
+std::filesystem::path HeldoutProvenancePath(const std::filesystem::path& dataset_dir,
+                                            const std::string& domain) {
+  return dataset_dir / "heldout" / absl::StrCat(domain, ".provenance");
+}
+
 std::string SupervisedKey(const SupervisedDataset& dataset) {
   StageKey key("supervised", kSupervisedFormatVersion);
   key.Add("name", dataset.name)
@@ -241,14 +275,17 @@ std::string SupervisedKey(const SupervisedDataset& dataset) {
 
 absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string& key,
                              StageWriter* stage) {
-  ASSIGN_OR_RETURN(const WrittenSequences written,
-                   WriteSequences(dataset, dataset.plan.training, stage->directory() / "instances",
-                                  stage->directory() / kSpansName));
-  stage->Add(written.files, std::ssize(dataset.plan.training.sequences));
+  const PackedExamples& training = dataset.plan.training;
+  ASSIGN_OR_RETURN(
+      const WrittenSequences written,
+      WriteSequences(dataset, training, training.sequences, stage->directory() / "instances",
+                     stage->directory() / kSpansName));
+  stage->Add(written.files, std::ssize(training.sequences));
   stage->Add(written.spans_file, written.num_rows);
   if (written.labels_file) stage->Add(*written.labels_file, written.num_rows);
   RETURN_IF_ERROR(WriteHeldoutExamples(dataset, stage));
-  RETURN_IF_ERROR(WriteExampleProvenance(dataset, written, stage));
+  RETURN_IF_ERROR(
+      WriteExampleProvenance(training, written, stage->directory() / "provenance", stage));
   RETURN_IF_ERROR(stage->AddText("tokenizer.model", dataset.tokenizer_bytes, 1));
   RETURN_IF_ERROR(WriteReports(dataset, stage));
   ASSIGN_OR_RETURN(const FileSummary summary,

@@ -25,10 +25,10 @@
 
 namespace braid {
 
-// The description of how a supervised dataset was made, beside dataset.json.
-inline constexpr char kSupervisedReportName[] = "supervised.json";
-// The only domain of its held-out part.
-inline constexpr char kValidationDomain[] = "validation";
+// Returns where the provenance of the held-out examples of a domain is
+// (pipeline/stages/provenance.h).
+std::filesystem::path HeldoutProvenancePath(const std::filesystem::path& dataset_dir,
+                                            const std::string& domain);
 
 struct SupervisedDataset {
   std::string name;

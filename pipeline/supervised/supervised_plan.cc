@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <span>
 #include <unordered_set>
@@ -61,10 +62,13 @@ EncodedSet EncodeSet(const RecordSet& set, const Tokenizer& tokenizer,
       result.examples.push_back(std::move(encoded[i]));
       result.places.push_back(place);
     } else {
-      result.rejected.push_back({place, encoded[i].fault,
-                                 absl::StrCat("got an answer of ", encoded[i].num_cut,
-                                              " tokens, expected fewer than the sequence length ",
-                                              settings.sequence_length)});
+      // Only what does not fit has tokens to count.
+      result.rejected.push_back(
+          {place, encoded[i].fault,
+           encoded[i].num_cut == 0 ? ""
+                                   : absl::StrCat("got an answer of ", encoded[i].num_cut,
+                                                  " tokens, expected at most the sequence length ",
+                                                  settings.sequence_length)});
     }
   }
   return result;
@@ -125,27 +129,36 @@ uint64_t HashOf(const EncodedExample& example) {
   return Mix64(0, bytes);
 }
 
-// Returns the hashes of the examples to hold out: a share of the different ones, drawn with the
-// seed, but never all of them.
-std::unordered_set<uint64_t> DrawHeldout(std::span<const EncodedExample> examples, double share,
+const std::string& DomainOf(const EncodedExample& example, std::span<const RecordSource> sources) {
+  return sources[static_cast<size_t>(example.source)].domain;
+}
+
+// Returns the hashes of the examples to hold out: of each domain a share of the different ones,
+// drawn with the seed, but never all of them.
+std::unordered_set<uint64_t> DrawHeldout(std::span<const EncodedExample> examples,
+                                         std::span<const RecordSource> sources, double share,
                                          uint64_t seed) {
-  std::set<std::pair<uint64_t, uint64_t>> drawn;  // (random number, hash)
+  using Drawn = std::set<std::pair<uint64_t, uint64_t>>;  // (random number, hash)
+  std::map<std::string, Drawn> by_domain;
   for (const EncodedExample& example : examples) {
     const uint64_t hash = HashOf(example);
-    drawn.emplace(Mix64(Mix64(kHeldoutStream, seed), hash), hash);
+    by_domain[DomainOf(example, sources)].emplace(Mix64(Mix64(kHeldoutStream, seed), hash), hash);
   }
-  auto left = static_cast<int64_t>(std::llround(share * static_cast<double>(drawn.size())));
-  if (share > 0) left = std::max<int64_t>(left, 1);
-  left = std::min(left, std::ssize(drawn) - 1);
   std::unordered_set<uint64_t> heldout;
-  for (auto it = drawn.begin(); it != drawn.end() && left > 0; ++it, --left) {
-    heldout.insert(it->second);
+  for (const auto& [domain, drawn] : by_domain) {
+    auto left = static_cast<int64_t>(std::llround(share * static_cast<double>(drawn.size())));
+    if (share > 0) left = std::max<int64_t>(left, 1);
+    left = std::min(left, std::ssize(drawn) - 1);
+    for (auto it = drawn.begin(); it != drawn.end() && left > 0; ++it, --left) {
+      heldout.insert(it->second);
+    }
   }
   return heldout;
 }
 
-void Split(EncodedSet all, const SupervisedSettings& settings, SupervisedPlan* plan) {
-  const auto heldout = DrawHeldout(all.examples, settings.validation_share, settings.seed);
+void Split(EncodedSet all, std::span<const RecordSource> sources,
+           const SupervisedSettings& settings, SupervisedPlan* plan) {
+  const auto heldout = DrawHeldout(all.examples, sources, settings.validation_share, settings.seed);
   for (size_t i = 0; i < all.examples.size(); ++i) {
     const bool held = heldout.contains(HashOf(all.examples[i]));
     PackedExamples& part = held ? plan->validation : plan->training;
@@ -186,16 +199,38 @@ void Weigh(std::span<const RecordSource> sources, uint64_t seed, PackedExamples*
   *part = std::move(weighed);
 }
 
-void Pack(const SupervisedSettings& settings, PackedExamples* part) {
+// Adds the sequences of some of the examples.
+void Pack(std::span<const uint32_t> numbers, const SupervisedSettings& settings,
+          PackedExamples* part) {
   std::vector<int32_t> lengths;
-  for (const EncodedExample& one : part->examples) {
-    lengths.push_back(static_cast<int32_t>(one.tokens.size()));
+  for (const uint32_t number : numbers) {
+    lengths.push_back(static_cast<int32_t>(part->examples[number].tokens.size()));
   }
   const std::vector<std::vector<uint32_t>> packed =
       settings.pack ? PackBestFit(lengths, settings.sequence_length + 1, settings.seed)
-                    : PackSingly(std::ssize(part->examples));
+                    : PackSingly(std::ssize(numbers));
   for (const uint32_t i : InstanceShuffle(std::ssize(packed), settings.seed)) {
-    part->sequences.push_back(packed[i]);
+    std::vector<uint32_t>& sequence = part->sequences.emplace_back();
+    for (const uint32_t place : packed[i]) sequence.push_back(numbers[place]);
+  }
+}
+
+void PackTraining(const SupervisedSettings& settings, PackedExamples* part) {
+  std::vector<uint32_t> numbers(part->examples.size());
+  std::iota(numbers.begin(), numbers.end(), uint32_t{0});
+  Pack(numbers, settings, part);
+}
+
+// A sequence of held-out examples has those of one domain.
+void PackHeldout(std::span<const RecordSource> sources, const SupervisedSettings& settings,
+                 PackedExamples* part) {
+  std::map<std::string, std::vector<uint32_t>> by_domain;
+  for (size_t i = 0; i < part->examples.size(); ++i) {
+    by_domain[DomainOf(part->examples[i], sources)].push_back(static_cast<uint32_t>(i));
+  }
+  for (const auto& [domain, numbers] : by_domain) {
+    Pack(numbers, settings, part);
+    part->domains.resize(part->sequences.size(), domain);
   }
 }
 
@@ -243,7 +278,8 @@ absl::Status Refuse(const std::string& place, const std::string& fault) {
       absl::StrCat(place, ": ", fault, ", which --strict refuses; mend it, or omit --strict"));
 }
 
-absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::string> duplicates) {
+absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::string> duplicates,
+                           std::span<const std::string> evaluated) {
   if (!plan.rejected.empty()) {
     const RejectedRecord& first = plan.rejected.front();
     return Refuse(first.place,
@@ -256,18 +292,30 @@ absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::stri
                     absl::StrCat("got ", part->examples[i].num_cut, " tokens too many"));
     }
   }
-  if (duplicates.empty()) return absl::OkStatus();
-  return Refuse(duplicates.front(), "got an example that is also a validation example");
+  if (!duplicates.empty()) {
+    return Refuse(duplicates.front(), "got an example that is also a validation example");
+  }
+  if (evaluated.empty()) return absl::OkStatus();
+  return Refuse(evaluated.front(), "got the text of an example that the task is evaluated on");
 }
 
-absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked) {
+absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked, double share) {
   const std::string lost = CountsText(plan.counts.rejected);
   if (plan.training.examples.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("data: got no example to train on from ", plan.counts.num_records,
                      " records, expected at least one", lost.empty() ? "" : "; rejected: ", lost));
   }
-  if (!validation_asked || !plan.validation.examples.empty()) return absl::OkStatus();
+  if (!plan.validation.examples.empty() || (!validation_asked && share == 0)) {
+    return absl::OkStatus();
+  }
+  if (!validation_asked) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--validation: got a share of ", share,
+                     " of one example, or of equal ones, "
+                     "expected at least two different ones; add examples, or hold none out with "
+                     "--validation 0"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("--validation-data: got no example to validate on, expected at least one",
                    lost.empty() ? "" : "; rejected: ", lost));
@@ -300,7 +348,7 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
     ASSIGN_OR_RETURN(plan.labels, LabelsOf(*settings.labels, encoded.examples, encoded.places));
   }
   if (validation == nullptr) {
-    Split(std::move(encoded), settings, &plan);
+    Split(std::move(encoded), training.sources, settings, &plan);
   } else {
     plan.training = {std::move(encoded.examples), std::move(encoded.places), {}};
     EncodedSet heldout = EncodeSet(*validation, tokenizer, encoder, settings);
@@ -316,15 +364,17 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
   plan.counts = Count(plan);
   plan.counts.of_source.resize(training.sources.size());
   plan.counts.num_duplicates = std::ssize(duplicates);
+  plan.counts.num_evaluated = std::ssize(training.evaluated);
   for (const RecordSet* set : {&training, validation}) {
     if (set == nullptr) continue;
     plan.counts.num_records += std::ssize(set->records) + std::ssize(set->rejected);
     plan.counts.num_control_texts += CountControlTexts(*set, encoder.markers());
   }
-  if (settings.strict) RETURN_IF_ERROR(CheckStrictly(plan, duplicates));
-  RETURN_IF_ERROR(CheckNotEmpty(plan, validation != nullptr));
-  Pack(settings, &plan.training);
-  Pack(settings, &plan.validation);
+  if (settings.strict) RETURN_IF_ERROR(CheckStrictly(plan, duplicates, training.evaluated));
+  RETURN_IF_ERROR(CheckNotEmpty(plan, validation != nullptr, settings.validation_share));
+  PackTraining(settings, &plan.training);
+  PackHeldout(validation == nullptr ? training.sources : validation->sources, settings,
+              &plan.validation);
   plan.filled =
       static_cast<double>(plan.counts.num_tokens) /
       static_cast<double>(std::ssize(plan.training.sequences) * (settings.sequence_length + 1));

@@ -51,6 +51,7 @@ struct SupervisedCounts {
   int64_t num_cut_answers = 0;
   int64_t num_control_texts = 0;  // records whose text looks like a control token
   int64_t num_duplicates = 0;     // training examples that are also validation examples
+  int64_t num_evaluated = 0;      // records of tasks that are also evaluated on
   int64_t num_longest = 0;        // tokens of the longest training example
   std::map<std::string, int64_t> rejected = {};  // records by reason
   std::vector<int64_t> of_source = {};           // training examples of each source, repeated ones
@@ -62,6 +63,7 @@ struct PackedExamples {
   std::vector<EncodedExample> examples;
   std::vector<std::string> places;               // "FILE:LINE" of each example
   std::vector<std::vector<uint32_t>> sequences;  // examples in each sequence, in order
+  std::vector<std::string> domains = {};         // one for each sequence, if held out
 };
 
 struct SupervisedPlan {
@@ -74,15 +76,17 @@ struct SupervisedPlan {
   std::optional<ExampleLabels> labels = {};
 };
 
-// Plans a dataset. Without validation records (`validation` null), a share of the examples is held
-// out, of equal ones all or none, and at least one is left to train on. Each training example
+// Plans a dataset. Without validation records (`validation` null), a share of the examples of each
+// domain is held out, of equal ones all or none, and at least one is left to train on. Held-out
+// examples share sequences with those of their domain. Each training example
 // occurs as often as the weight of its source says: for the fraction of a weight, a share of the
 // source's examples, drawn with the seed, occurs once more. Encodes with
 // RetrievalThreads() threads; the result does not depend on their number. Errors: INVALID_ARGUMENT
 // when no training example is left, with the counts by reason, or when the validation part would be
-// empty; with `strict`, for the first record that is rejected, cut, or both in training and
-// validation; with labels, for the first one that is not a number or not a known class, for one
-// class only, and for a class of validation records that no training record has.
+// empty; with `strict`, for the first record that is rejected, cut, both in training and
+// validation, or in training and evaluation; with labels, for the first one that is not a number or
+// not a known class, for one class only, and for a class of validation records that no training
+// record has.
 absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
                                               const RecordSet* validation,
                                               const Tokenizer& tokenizer,

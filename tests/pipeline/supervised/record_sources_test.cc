@@ -110,6 +110,41 @@ TEST_F(RecordSourcesTest, ReadsArraysAndCompressedFilesWithLines) {
   EXPECT_EQ(packed.sources[0].format, "alpaca");
 }
 
+TEST_F(RecordSourcesTest, ElementsThatBeginOnOneLineHavePlacesOfTheirOwn) {
+  const std::string one = R"({"prompt": "a", "completion": "b"})";
+  ASSERT_OK_AND_ASSIGN(const RecordSet set,
+                       Read("[" + one + ", " + one + ",\n" + one + "," + one + "," + one + "]"));
+  const std::string file = (scratch_ / "data.jsonl").string();
+  std::vector<std::string> places;
+  for (const SupervisedRecord& record : set.records) places.push_back(record.place);
+  EXPECT_THAT(places,
+              ElementsAre(file + ":1", file + ":1#2", file + ":2", file + ":2#2", file + ":2#3"));
+  EXPECT_FAILS(Read("[" + one + ", " + one + ", 7]"), StatusCode::kInvalidArgument,
+               "data.jsonl:1#3: got number");
+}
+
+TEST_F(RecordSourcesTest, AFileIsReadOnce) {
+  PutFile(scratch_ / "data.jsonl", kAlpacaRecord);
+  const std::string file = (scratch_ / "data.jsonl").string();
+  const std::string again = (scratch_ / "." / "data.jsonl").string();
+  for (const std::string& second : {file, again}) {
+    EXPECT_FAILS(ReadRecordFiles(std::vector<std::string>{file, second}, "", {}),
+                 StatusCode::kInvalidArgument, second + ": got the file twice", file + "=2");
+  }
+}
+
+TEST_F(RecordSourcesTest, RenamedPartsMustBelongToAFormatThatIsRead) {
+  EXPECT_FAILS(Read(R"({"prompt": "a", "completion": "b"})", "", {{"history", "x"}}),
+               StatusCode::kInvalidArgument, "--field: got history=x", "prompt has prompt, answer");
+  // One of several files with the part suffices.
+  PutFile(scratch_ / "chats.jsonl",
+          R"({"messages":[{"who":"user","content":"x"},{"who":"assistant","content":"y"}]})");
+  PutFile(scratch_ / "data.jsonl", kAlpacaRecord);
+  const std::vector<std::string> both = {(scratch_ / "chats.jsonl").string(),
+                                         (scratch_ / "data.jsonl").string()};
+  EXPECT_OK(ReadRecordFiles(both, "", {{"role", "who"}, {"input", "input"}}));
+}
+
 TEST_F(RecordSourcesTest, NamesFileAndLineOfWhatIsNotARecord) {
   const std::string good = std::string(kAlpacaRecord) + "\n";
   ExpectError(good + "{\"instruction\": \n", 2, "expected a JSON object");

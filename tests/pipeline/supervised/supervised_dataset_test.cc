@@ -14,6 +14,7 @@
 #include "formats/indexed_dataset.h"
 #include "formats/packed_dataset.h"
 #include "formats/supervised_spans.h"
+#include "formats/task_shares.h"
 #include "formats/word_encoder.h"
 #include "pipeline/stages/provenance.h"
 #include "retrieval/parallel_for.h"
@@ -209,6 +210,9 @@ TEST_F(SupervisedDatasetTest, CountsWhatIsRejectedOrCut) {
   EXPECT_EQ(plan.counts.num_cut, 1);
   EXPECT_EQ(plan.counts.num_control_texts, 1);
   EXPECT_EQ(CountsText(plan.counts.rejected), "1 answer longer than the sequence, 1 empty answer");
+  EXPECT_THAT(plan.rejected.back().detail,
+              testing::MatchesRegex("got an answer of [0-9]+ tokens, expected at most the sequence "
+                                    "length 128"));
   EXPECT_THAT(plan.validation.examples, IsEmpty());
   const std::filesystem::path directory = Write(plan, records, settings);
   EXPECT_OK(VerifyDataset(directory));
@@ -229,13 +233,100 @@ TEST_F(SupervisedDatasetTest, LeavesAnExampleToTrainOn) {
   settings.validation_share = .9;
   RecordSet equal = Records(1);
   equal.records.resize(5, equal.records[0]);
-  for (const auto& [records, trained, validated] :
-       {std::tuple(Records(1), 1, 0), {Records(2), 1, 1}, {equal, 5, 0}}) {
+  const auto expect = [&](const RecordSet& records, size_t trained, size_t validated) {
     ASSERT_OK_AND_ASSIGN(const SupervisedPlan plan, Plan(records, settings));
     EXPECT_THAT(plan.training.examples, SizeIs(trained));
     EXPECT_THAT(plan.validation.examples, SizeIs(validated));
     EXPECT_OK(VerifyDataset(Write(plan, records, settings)));
+  };
+  expect(Records(2), 1, 1);
+  // A share that holds nothing out is refused, unless it is 0.
+  for (const RecordSet& records : {Records(1), equal}) {
+    EXPECT_FAILS(Plan(records, settings), StatusCode::kInvalidArgument,
+                 "--validation: got a share of 0.9 of one example", "--validation 0");
   }
+  settings.validation_share = 0;
+  expect(Records(1), 1, 0);
+  expect(equal, 5, 0);
+}
+
+TEST_F(SupervisedDatasetTest, HeldOutExamplesOfEachDomainAreStoredApart) {
+  RecordSet records = Records(40, "a.jsonl");
+  records.sources[0].domain = "first";
+  RecordSet more = Records(20, "b.jsonl");
+  for (SupervisedRecord& record : more.records) record.turns[0].text += " of b";
+  more.sources[0].domain = "second";
+  AppendRecords(more, &records);
+  ASSERT_OK_AND_ASSIGN(const SupervisedPlan plan, Plan(records, Settings()));
+  EXPECT_THAT(plan.validation.examples, SizeIs(4 + 2)) << "a tenth of each";
+  const std::filesystem::path directory = Write(plan, records, Settings());
+  EXPECT_OK(VerifyDataset(directory));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, ReadDatasetInfo(directory));
+  EXPECT_THAT(info.domains, testing::ElementsAre("first", "second"));
+  EXPECT_EQ(info.num_heldout_documents, 6);
+  size_t num_found = 0;
+  for (const std::string& domain : info.domains) {
+    const std::filesystem::path heldout = directory / "heldout";
+    ASSERT_OK_AND_ASSIGN(const auto instances, IndexedDataset::Open(heldout / domain));
+    ASSERT_OK_AND_ASSIGN(const auto spans, ReadSpans(HeldoutSpansPath(heldout, domain), instances));
+    EXPECT_EQ(CountExamples(spans), domain == "first" ? 4 : 2);
+    // Each example of the domain, and no other, has the tokens at its place.
+    ASSERT_OK_AND_ASSIGN(const auto provenance,
+                         Provenance::Open(HeldoutProvenancePath(directory, domain)));
+    for (size_t i = 0; i < plan.validation.examples.size(); ++i) {
+      const std::string& place = plan.validation.places[i];
+      const bool here = place.starts_with(domain == "first" ? "a" : "b");
+      const auto found = provenance.Document(*provenance.FindDocument(place));
+      ASSERT_THAT(found, SizeIs(here ? 1 : 0)) << place;
+      if (!here) continue;
+      const std::vector<int32_t> tokens = instances.Read(found[0].instance);
+      EXPECT_TRUE(std::ranges::equal(
+          std::span(tokens).subspan(static_cast<size_t>(found[0].instance_offset),
+                                    static_cast<size_t>(found[0].length)),
+          plan.validation.examples[i].tokens));
+      ++num_found;
+    }
+  }
+  EXPECT_EQ(num_found, 6u);
+  // The key depends on the domains.
+  const auto key = [&] {
+    return SupervisedKey({"tiny", plan, records.sources, Settings(), *tokenizer_, ""});
+  };
+  const std::string before = key();
+  records.sources[1].domain = "third";
+  EXPECT_NE(key(), before);
+}
+
+TEST_F(SupervisedDatasetTest, TheReportNamesTheSharesOfTasks) {
+  RecordSet records = Records(10);
+  const SupervisedPlan plan = Plan(records, Settings()).value();
+  ASSERT_OK_AND_ASSIGN(const auto none, ReadTaskShares(Write(plan, records, Settings())));
+  EXPECT_THAT(none, IsEmpty());
+  records.sources[0].shared_task = "amazon";
+  records.sources[0].task_share = .75;
+  const std::filesystem::path directory = Write(plan, records, Settings());
+  ASSERT_OK_AND_ASSIGN(const auto shares, ReadTaskShares(directory));
+  ASSERT_THAT(shares, SizeIs(1));
+  EXPECT_EQ(shares[0].task, "amazon");
+  EXPECT_EQ(shares[0].share, .75);
+  for (const std::string bad : {"{\"task_shares\": {\"amazon\": 1}}",
+                                "{\"task_shares\": {\"a\": \"b\"}}", "[", "{\"task_shares\": 7}"}) {
+    PutFile(directory / kSupervisedReportName, bad);
+    EXPECT_FAILS(ReadTaskShares(directory), StatusCode::kDataLoss, kSupervisedReportName);
+  }
+  std::filesystem::remove(directory / kSupervisedReportName);
+  EXPECT_OK(ReadTaskShares(directory));
+}
+
+TEST_F(SupervisedDatasetTest, TextsThatATaskIsEvaluatedOnAreCounted) {
+  RecordSet records = Records(10);
+  records.evaluated = {"data.jsonl:4", "data.jsonl:7"};
+  ASSERT_OK_AND_ASSIGN(const SupervisedPlan plan, Plan(records, Settings()));
+  EXPECT_EQ(plan.counts.num_evaluated, 2);
+  SupervisedSettings strict = Settings();
+  strict.strict = true;
+  EXPECT_FAILS(Plan(records, strict), StatusCode::kInvalidArgument,
+               "data.jsonl:4: got the text of an example that the task is evaluated on");
 }
 
 TEST_F(SupervisedDatasetTest, RefusesDataThatLeaveNothing) {
@@ -308,6 +399,12 @@ TEST_F(SupervisedDatasetTest, RefusesLabelsThatCannotBePredicted) {
   EXPECT_FAILS(Plan(Labeled({"yes", "no"}), settings, &other), StatusCode::kInvalidArgument,
                "valid.jsonl:2: label: got \"maybe\", expected one of the classes that the training "
                "data has: no, yes");
+  // The detail of a label that is missing says nothing about tokens.
+  ASSERT_OK_AND_ASSIGN(const SupervisedPlan blank,
+                       Plan(Labeled({"yes", "no", " ", "no"}), settings));
+  ASSERT_THAT(blank.rejected, SizeIs(1));
+  EXPECT_EQ(blank.rejected[0].reason, "empty label");
+  EXPECT_EQ(blank.rejected[0].detail, "");
   settings.labels->regression = true;
   for (const std::string text : {"nan", "inf", "1e99", "one", "1,5"}) {
     EXPECT_FAILS(Plan(Labeled({"1", text}), settings), StatusCode::kInvalidArgument,

@@ -24,6 +24,7 @@
 #include "evaluation/tasks/task_examples.h"
 #include "evaluation/tasks/task_files.h"
 #include "evaluation/tasks/task_spec.h"
+#include "evaluation/trained_shares.h"
 #include "formats/contamination.h"
 #include "formats/tokenizer.h"
 #include "model/config/inference_experts.h"
@@ -214,7 +215,7 @@ class TaskRun {
   TaskRun(const v1::EvaluateTasksRequest& request, LanguageModel& weights, const AskedModel& model,
           std::vector<int> active_experts, std::vector<v1::InferenceRouting> routings,
           const fs::path& answers_dir, const std::optional<Contamination>& contamination,
-          const EmitTaskEvent& emit)
+          const TrainedShares& trained, const EmitTaskEvent& emit)
       : request_(request),
         weights_(weights),
         model_(model),
@@ -222,6 +223,7 @@ class TaskRun {
         active_experts_(std::move(active_experts)),
         routings_(std::move(routings)),
         contamination_(contamination),
+        trained_(trained),
         emit_(emit) {
     options_.num_shots = ShotsAsked(request, weights.config());
     options_.seed = request.seed();
@@ -234,9 +236,11 @@ class TaskRun {
     absl::Status malformed;
     for (const v1::TaskSpec& spec : specs) {
       const absl::StatusOr<LoadedTask> task =
-          LoadTask(spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
+          LoadTaskFor(trained_, spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
       if (task.ok()) {
         RETURN_IF_ERROR(Ask(*task, result));
+        const std::string note = LeftOutNote(trained_, *task);
+        if (!note.empty()) (*result->mutable_skipped())[spec.name()] = note;
         continue;
       }
       if (!request_.tasks().empty()) return task.status();
@@ -287,6 +291,7 @@ class TaskRun {
   const std::vector<int> active_experts_;
   const std::vector<v1::InferenceRouting> routings_;
   const std::optional<Contamination>& contamination_;
+  const TrainedShares& trained_;
   const EmitTaskEvent& emit_;
   TaskEvaluationOptions options_;
 };
@@ -335,8 +340,8 @@ absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksReq
 
 // Adds the results of one model.
 absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskModel& found,
-                           const std::vector<v1::TaskSpec>& specs, const EmitTaskEvent& emit,
-                           v1::TasksResult* result) {
+                           const std::vector<v1::TaskSpec>& specs, const TrainedShares& trained,
+                           const EmitTaskEvent& emit, v1::TasksResult* result) {
   ASSIGN_OR_RETURN(const std::optional<Contamination> contamination,
                    ContaminationOf(found.path.run));
   if (found.path.state.model.label_head().regression()) {
@@ -356,7 +361,7 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
   if (found.routing_seed) RETURN_IF_ERROR(model->SetRoutingSeed(*found.routing_seed));
   const int before = result->results_size();
   RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
-                          found.answers_dir, contamination, emit)
+                          found.answers_dir, contamination, trained, emit)
                       .AskAll(specs, result));
   if (request.further_models().empty()) return absl::OkStatus();
   for (int i = before; i < result->results_size(); ++i) {
@@ -397,7 +402,8 @@ const v1::TaskResult* BaselineOf(const v1::TasksResult& all, const std::string& 
 // Compares every further model with the first.
 absl::Status AddComparisons(const v1::EvaluateTasksRequest& request,
                             const std::vector<TaskModel>& models,
-                            const std::vector<v1::TaskSpec>& specs, v1::TasksResult* result) {
+                            const std::vector<v1::TaskSpec>& specs, const TrainedShares& trained,
+                            v1::TasksResult* result) {
   std::map<std::string, LoadedTask> tasks;
   const v1::TasksResult all = *result;
   for (const v1::TaskResult& one : all.results()) {
@@ -408,7 +414,8 @@ absl::Status AddComparisons(const v1::EvaluateTasksRequest& request,
       const auto spec = std::ranges::find_if(
           specs, [&](const v1::TaskSpec& asked) { return asked.name() == one.task(); });
       const int shots = request.has_num_shots() ? request.num_shots() : -1;
-      ASSIGN_OR_RETURN(LoadedTask task, LoadTask(*spec, request.data_dir(), ShotsOf(*spec, shots)));
+      ASSIGN_OR_RETURN(LoadedTask task,
+                       LoadTaskFor(trained, *spec, request.data_dir(), ShotsOf(*spec, shots)));
       tasks.emplace(one.task(), std::move(task));
     }
     const LoadedTask& task = tasks.at(one.task());
@@ -454,11 +461,16 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   result->set_model(request.model());
   result->set_step(models[0].path.source.step());
   *result->mutable_source() = models[0].path.source;
+  // What one model was trained on is left out for all, so that they answer the same examples.
+  TrainedShares trained;
+  for (const TaskModel& model : models) {
+    RETURN_IF_ERROR(AddTrainedShares(model.name, model.path, &trained));
+  }
   for (const TaskModel& model : models) {
     if (&model != &models[0]) *result->add_further_sources() = model.path.source;
-    RETURN_IF_ERROR(EvaluateModel(request, model, specs, emit, result));
+    RETURN_IF_ERROR(EvaluateModel(request, model, specs, trained, emit, result));
   }
-  RETURN_IF_ERROR(AddComparisons(request, models, specs, result));
+  RETURN_IF_ERROR(AddComparisons(request, models, specs, trained, result));
   emit(last);
   return absl::OkStatus();
 }

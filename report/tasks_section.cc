@@ -141,7 +141,7 @@ HtmlTable::Row RowOf(std::span<const ReportRun> runs, const std::vector<Contende
   return row;
 }
 
-// Returns the tasks that were left out, with the reasons.
+// Returns the tasks, or the examples of tasks, that were left out, with the reasons.
 std::string Skipped(std::span<const ReportRun> runs) {
   std::string items;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -152,8 +152,7 @@ std::string Skipped(std::span<const ReportRun> runs) {
     }
   }
   if (items.empty()) return "";
-  return absl::StrCat("<details><summary>Tasks left out</summary>\n<ul>\n", items,
-                      "</ul></details>\n");
+  return absl::StrCat("<details><summary>Left out</summary>\n<ul>\n", items, "</ul></details>\n");
 }
 
 }  // namespace

@@ -50,8 +50,10 @@ struct LoadedTask {
   // requested.
   std::vector<TaskExample> others;
   bool demonstrations_are_examples = true;
-  // Digest of the bytes of all files that were read.
+  // Digest of the bytes of all files that were read, and of the share that was left out.
   uint64_t files_digest = 0;
+  // Examples that were left out, because a model was fine-tuned on them (training_share.h).
+  int64_t num_left_out = 0;
 
   const std::vector<TaskExample>& Demonstrations() const {
     return demonstrations_are_examples ? examples : others;

@@ -9,6 +9,8 @@
 #include "evaluation/evaluate_tasks.h"
 #include "evaluation/expert_activity.h"
 #include "inference/generation.h"
+#include "runs/run_directory.h"
+#include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/evaluation/tasks/sample_tasks.h"
 #include "tests/trainer/tiny_run.h"
@@ -38,8 +40,9 @@ class FurtherModelsTest : public testing::Test {
     return result;
   }
 
-  const std::filesystem::path dataset_ =
-      NewTextDataset(NewTokenizer("a film is positive or negative", 275), 128);
+  const std::filesystem::path tokenizer_ = NewTokenizer("a film is positive or negative", 275);
+  const std::filesystem::path dataset_ = NewTextDataset(tokenizer_, 128);
+  const ScratchDirectory scratch_;
   v1::EvaluateTasksRequest request_;
 };
 
@@ -138,6 +141,52 @@ TEST_F(FurtherModelsTest, ARoutingSeedIsUsedByGenerationAndAnalysis) {
   EXPECT_FALSE(activity_with(7).empty());
   EXPECT_EQ(activity_with(7), activity_with(7));
   EXPECT_NE(activity_with(7), activity_with(8));
+}
+
+// One model was trained on a share of the examples, which all models of the request leave out.
+TEST_F(FurtherModelsTest, ExamplesThatOneModelWasTrainedOnAreLeftOutForAll) {
+  std::filesystem::create_directories(scratch_ / "amazon");
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    lines += std::string(i % 2 == 0 ? "1" : "2") + ",thing " + std::to_string(i) + ",fine\n";
+  }
+  PutFile(scratch_ / "amazon" / "test.csv", lines);
+  request_.set_data_dir(scratch_.path().string());
+  request_.clear_tasks();
+  request_.add_tasks()->set_name("amazon");
+  request_.clear_further_models();
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult before, Evaluate());
+  EXPECT_EQ(before.results(0).num_examples(), 60);
+  EXPECT_TRUE(before.skipped().empty());
+
+  const std::filesystem::path tuned_on = NewTextDataset(tokenizer_, 128);
+  const std::string tuned = NewTextRun(tuned_on, 1).root().string();
+  PutFile(tuned_on / "supervised.json", R"({"task_shares": {"amazon": 0.75}})");
+  request_.add_further_models(tuned);
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult result, Evaluate());
+  ASSERT_EQ(result.results_size(), 2);
+  const int64_t kept = result.results(0).num_examples();
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 30);
+  EXPECT_EQ(result.results(1).num_examples(), kept);
+  ASSERT_EQ(result.comparisons_size(), 1);
+  EXPECT_EQ(result.comparisons(0).num_examples(), kept);
+  EXPECT_EQ(result.skipped().at("amazon"), "amazon: " + std::to_string(60 - kept) +
+                                               " of 60 examples, because " + tuned +
+                                               " was fine-tuned on this share of them");
+  // Alone, the first model answers all again, from the answers that it stored.
+  request_.clear_further_models();
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult after, Evaluate());
+  EXPECT_EQ(after.results(0).SerializeAsString(), before.results(0).SerializeAsString());
+  // A run that starts from the tuned one has seen the same examples.
+  request_.set_model(NewTextRun(NewTextDataset(tokenizer_, 128), 1).root().string());
+  ASSERT_OK_AND_ASSIGN(v1::RunSpec spec, RunDirectory(request_.model()).ReadSpec());
+  spec.set_init_from(tuned);
+  ASSERT_OK(RunDirectory(request_.model()).WriteSpec(spec));
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult descendant, Evaluate());
+  EXPECT_EQ(descendant.results(0).num_examples(), kept);
+  PutFile(tuned_on / "supervised.json", R"({"task_shares": {"amazon": "most"}})");
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kDataLoss, "task_shares.amazon");
 }
 
 TEST_F(FurtherModelsTest, BadRequestsAreNamed) {

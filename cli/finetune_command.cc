@@ -79,6 +79,7 @@ absl::Status Finetune(Session& session, FinetuneOptions& options) {
   ASSIGN_OR_RETURN(v1::RunSpec spec, options.Spec());
   options.seed = spec.seed();  // the examples are ordered by it, too
   ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
+  if (!data.new_template.empty()) spec.mutable_model()->set_chat_template(data.new_template);
   if (data.plan.labels) {
     v1::LabelHead* const head = spec.mutable_model()->mutable_label_head();
     head->set_regression(data.plan.labels->regression);
@@ -92,7 +93,6 @@ absl::Status Finetune(Session& session, FinetuneOptions& options) {
   ASSIGN_OR_RETURN(const FinetuneInputs inputs, StoreFinetuneInputs(session, options, data));
   spec.set_init_from(inputs.model);
   spec.set_dataset_dir(inputs.dataset.string());
-  spec.mutable_model()->set_chat_template(std::string(data.settings.encoding.chat.name));
   if (options.launch.print) return PrintLaunch(session, spec, std::cout);
   return LaunchAndFollow(session, spec, options.request_id, options.wait);
 }
@@ -115,6 +115,7 @@ void AddFinetuneCommand(CommandLine& program) {
       "  braid finetune base --data train.jsonl --validation-data valid.jsonl --patience 3\n"
       "  braid finetune base --task sst2 --data downstream/ --lora r=8 --label-head\n"
       "  braid finetune base --data chats.jsonl --data code.jsonl=2 --data web.jsonl=0.5\n"
+      "  braid finetune base --task sst2 --task mawps=2 --data downstream/ --lora r=8\n"
       "\n"
       "Formats: alpaca (instruction, input, output), sharegpt (conversations), messages,\n"
       "prompt (prompt, completion) and text. The dataset is prepared on this machine before the\n"

@@ -1,5 +1,6 @@
 #include "cli/finetune_data.h"
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -33,7 +34,7 @@ namespace {
 constexpr int32_t kSplitVersion = 1;
 
 absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
-  if (options.task.empty()) {
+  if (options.tasks.empty()) {
     ASSIGN_OR_RETURN(const auto fields, options.Fields());
     ASSIGN_OR_RETURN(const auto files, options.WeighedData());
     std::vector<std::string> paths;
@@ -47,25 +48,68 @@ absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
         absl::StrCat("--data: got ", options.data.size(),
                      " values, expected one directory of task files with --task"));
   }
-  ASSIGN_OR_RETURN(const v1::TaskSpec spec, BuiltinTask(options.task));
-  return ReadTaskRecords(spec, options.data[0]);
+  ASSIGN_OR_RETURN(const auto tasks, options.WeighedTasks());
+  RecordSet all;
+  for (const auto& [name, weight] : tasks) {
+    ASSIGN_OR_RETURN(const v1::TaskSpec spec, BuiltinTask(name));
+    ASSIGN_OR_RETURN(RecordSet records, ReadTaskRecords(spec, options.data[0]));
+    records.sources[0].weight = weight;
+    // Losses of several tasks are reported apart.
+    if (tasks.size() > 1) records.sources[0].domain = name;
+    AppendRecords(std::move(records), &all);
+  }
+  return all;
 }
 
-// Returns the template that records of a format usually have.
-std::string UsualTemplate(const std::string& format) {
-  if (format == "alpaca") return "alpaca";
-  return format == "messages" || format == "sharegpt" ? "chatml" : "plain";
+// Returns whether the records of a format are turns of a chat, and no plain text.
+bool HoldsChats(const std::string& format) {
+  return format == "alpaca" || format == "messages" || format == "sharegpt";
+}
+
+// Returns the template of the records of a source, unless one is named.
+absl::StatusOr<std::string> TemplateOfSource(const RecordSource& source,
+                                             const StartingPoint& start) {
+  if (!HoldsChats(source.format)) return "plain";
+  if (!start.model.chat_template().empty()) return start.model.chat_template();
+  if (!start.model.unknown_chat_template()) return source.format == "alpaca" ? "alpaca" : "chatml";
+  return absl::InvalidArgumentError(
+      absl::StrCat("--template: got none for ", start.checkpoint.string(),
+                   ", which was imported with a chat template that braid does not know, expected "
+                   "the nearest of ",
+                   absl::StrJoin(ChatTemplateNames(), ", ")));
 }
 
 absl::StatusOr<ChatTemplate> TemplateOf(const FinetuneOptions& options,
-                                        const std::vector<RecordSource>& sources) {
-  if (!options.chat_template.empty()) return FindChatTemplate(options.chat_template);
+                                        const std::vector<RecordSource>& sources,
+                                        const StartingPoint& start) {
+  const std::string& named = options.chat_template;
+  if (!options.tasks.empty() && !named.empty() && named != "plain") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--template: got ", named,
+                     " with --task, expected plain: task evaluation poses prompts without the "
+                     "text and tokens of a template"));
+  }
+  if (!named.empty()) return FindChatTemplate(named);
   std::set<std::string> usual;
-  for (const RecordSource& source : sources) usual.insert(UsualTemplate(source.format));
+  for (const RecordSource& source : sources) {
+    ASSIGN_OR_RETURN(std::string name, TemplateOfSource(source, start));
+    usual.insert(std::move(name));
+  }
   if (usual.size() == 1) return FindChatTemplate(*usual.begin());
   return absl::InvalidArgumentError(
       absl::StrCat("--template: got none for files of several formats, expected one of ",
                    absl::StrJoin(ChatTemplateNames(), ", ")));
+}
+
+// Returns the template that the trained model gets: the one of the records, except that text
+// without turns leaves a model the template that it has.
+std::string NewTemplate(const FinetuneOptions& options, const FinetuneData& data) {
+  const bool chats = std::ranges::any_of(
+      data.sources, [](const RecordSource& source) { return HoldsChats(source.format); });
+  const v1::ModelConfig& model = data.start.model;
+  const bool has_template = !model.chat_template().empty() || model.unknown_chat_template();
+  if (options.chat_template.empty() && !chats && has_template) return "";
+  return std::string(data.settings.encoding.chat.name);
 }
 
 // Segment routing decides from whole segments of a sequence, which then has to be one example, as
@@ -85,6 +129,22 @@ absl::StatusOr<std::vector<std::string>> ClassesOfTask(const std::string& name) 
                    "for all, such as sst2, or --label-head=regression for numbers"));
 }
 
+// Returns the classes of tasks, which must be the same for all of them.
+absl::StatusOr<std::vector<std::string>> ClassesOfTasks(const FinetuneOptions& options) {
+  ASSIGN_OR_RETURN(const auto tasks, options.WeighedTasks());
+  std::vector<std::string> classes;
+  for (const auto& [name, weight] : tasks) {
+    ASSIGN_OR_RETURN(std::vector<std::string> own, ClassesOfTask(name));
+    if (!classes.empty() && own != classes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--label-head: got the classes ", absl::StrJoin(own, ", "), " of task ", name,
+          ", expected those of task ", tasks[0].first, ": ", absl::StrJoin(classes, ", ")));
+    }
+    classes = std::move(own);
+  }
+  return classes;
+}
+
 // Returns what --label-head asks for; the classes of a model that has a head already, or of a task.
 absl::StatusOr<std::optional<ExampleLabels>> LabelsOf(const FinetuneOptions& options,
                                                       const v1::ModelConfig& model) {
@@ -100,8 +160,8 @@ absl::StatusOr<std::optional<ExampleLabels>> LabelsOf(const FinetuneOptions& opt
   if (labels.regression) return labels;
   const auto& classes = model.label_head().classes();
   labels.classes.assign(classes.begin(), classes.end());
-  if (labels.classes.empty() && !options.task.empty()) {
-    ASSIGN_OR_RETURN(labels.classes, ClassesOfTask(options.task));
+  if (labels.classes.empty()) {
+    ASSIGN_OR_RETURN(labels.classes, ClassesOfTasks(options));
   }
   return labels;
 }
@@ -109,7 +169,7 @@ absl::StatusOr<std::optional<ExampleLabels>> LabelsOf(const FinetuneOptions& opt
 absl::StatusOr<SupervisedSettings> SettingsOf(const FinetuneOptions& options,
                                               const FinetuneData& data) {
   SupervisedSettings settings;
-  ASSIGN_OR_RETURN(settings.encoding.chat, TemplateOf(options, data.sources));
+  ASSIGN_OR_RETURN(settings.encoding.chat, TemplateOf(options, data.sources, data.start));
   settings.encoding.loss_on = options.loss_on == "everything"    ? LossOn::kEverything
                               : options.loss_on == "last-answer" ? LossOn::kLastAnswer
                                                                  : LossOn::kAnswers;
@@ -126,9 +186,13 @@ absl::StatusOr<SupervisedSettings> SettingsOf(const FinetuneOptions& options,
   return settings;
 }
 
-// Returns a name for the dataset: the task, or the first file without its extensions.
+// Returns a name for the dataset: the tasks, or the first file without its extensions.
 std::string NameOf(const FinetuneOptions& options, const FinetuneData& data) {
-  if (!options.task.empty()) return options.task;
+  if (!options.tasks.empty()) {
+    return absl::StrJoin(options.tasks, "+", [](std::string* out, const std::string& task) {
+      out->append(task, 0, task.rfind('='));
+    });
+  }
   const std::string file = std::filesystem::path(data.sources[0].path).filename().string();
   return file.substr(0, file.find('.'));
 }
@@ -224,6 +288,7 @@ absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOp
   ASSIGN_OR_RETURN(const RecordSet records, ReadRecords(options));
   data.sources = records.sources;
   ASSIGN_OR_RETURN(data.settings, SettingsOf(options, data));
+  data.new_template = NewTemplate(options, data);
   std::optional<RecordSet> validation;
   if (!options.validation_data.empty()) {
     ASSIGN_OR_RETURN(const auto fields, options.Fields());

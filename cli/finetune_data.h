@@ -27,6 +27,8 @@ struct FinetuneData {
   std::string tokenizer_bytes;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<RecordSource> sources;
+  // The chat template that the trained model gets; empty if it keeps what the start has.
+  std::string new_template;
   SupervisedSettings settings;
   SupervisedPlan plan;
 };

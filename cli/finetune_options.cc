@@ -1,6 +1,7 @@
 #include "cli/finetune_options.h"
 
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
@@ -68,6 +69,10 @@ absl::Status AddRate(const std::string& text, v1::Finetuning* finetuning) {
   return absl::OkStatus();
 }
 
+bool ParseWeight(const std::string& text, double* weight) {
+  return absl::SimpleAtod(text, weight) && *weight > 0 && *weight <= kMaxWeight;
+}
+
 void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
   constexpr char kData[] = "Data";
   command
@@ -77,8 +82,12 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
       ->type_name("FILE[=WEIGHT]")
       ->required()
       ->group(kData);
-  command->add_option("--task", options->task, "Train on prompts and right answers of this task")
-      ->type_name("NAME")
+  command
+      ->add_option("--task", options->tasks,
+                   "Train on prompts and right answers of this task, read WEIGHT times a pass; "
+                   "repeatable")
+      ->type_name("NAME[=WEIGHT]")
+      ->allow_extra_args(false)
       ->group(kData);
   command
       ->add_option("--format", options->format,
@@ -93,7 +102,8 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
   command
       ->add_option("--template", options->chat_template,
                    "Text and control tokens around turns (default: plain for prompts, texts and "
-                   "tasks, alpaca for alpaca records, chatml for conversations)")
+                   "tasks; for conversations that of the model, otherwise alpaca for alpaca "
+                   "records and chatml)")
       ->check(OneOf(ChatTemplateNames()))
       ->group(kData);
   command
@@ -215,6 +225,7 @@ void FinetuneOptions::AddTo(CLI::App* command) {
       ->type_name("PATTERN=FACTOR");
   fields.Add(command, "--label-smoothing", "finetuning.label_smoothing");
   fields.Add(command, "--embedding-noise", "finetuning.embedding_noise");
+  fields.Add(command, "--self-contained", "finetuning.self_contained");
   AddExpertOptions(command, this);
   command->add_option("--epochs", epochs, "Passes over the examples (default: 3)")
       ->check(PositiveUpTo(1e6));
@@ -280,6 +291,31 @@ absl::StatusOr<std::optional<v1::ExpertSplit>> FinetuneOptions::Split() const {
   return asked;
 }
 
+absl::StatusOr<std::vector<std::pair<std::string, double>>> FinetuneOptions::WeighedTasks() const {
+  std::vector<std::pair<std::string, double>> weighed;
+  std::set<std::string> names;
+  for (const std::string& text : tasks) {
+    const size_t equals = text.rfind('=');
+    const std::string name = text.substr(0, equals);
+    double weight = 1;
+    if (equals != text.npos && !ParseWeight(text.substr(equals + 1), &weight)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--task: got ", text,
+                       ", expected NAME=WEIGHT with a weight above 0 and at "
+                       "most ",
+                       kMaxWeight, ", such as sst2=0.5"));
+    }
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("--task: got ", name,
+                                                     " twice, expected each task once; a weight "
+                                                     "reads it more often, as in ",
+                                                     name, "=2"));
+    }
+    weighed.emplace_back(name, weight);
+  }
+  return weighed;
+}
+
 absl::StatusOr<std::vector<std::pair<std::string, double>>> FinetuneOptions::WeighedData() const {
   std::vector<std::pair<std::string, double>> files;
   for (const std::string& text : data) {
@@ -290,8 +326,7 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> FinetuneOptions::Wei
       continue;
     }
     double weight = 0;
-    if (!absl::SimpleAtod(text.substr(equals + 1), &weight) ||
-        !(weight > 0 && weight <= kMaxWeight)) {
+    if (!ParseWeight(text.substr(equals + 1), &weight)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--data: got ", text,
                        ", which is not a file, expected FILE=WEIGHT with a weight above 0 "

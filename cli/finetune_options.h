@@ -23,8 +23,8 @@ namespace braid {
 struct FinetuneOptions {
   std::string model;
   // Data.
-  std::vector<std::string> data, validation_data, field_names;
-  std::string task, format, chat_template, loss_on = "answers", prepare_in;
+  std::vector<std::string> data, tasks, validation_data, field_names;
+  std::string format, chat_template, loss_on = "answers", prepare_in;
   double validation = .05;
   int64_t sequence_length = 0;
   uint64_t seed = 0;
@@ -48,6 +48,9 @@ struct FinetuneOptions {
   // Returns --data without weights, and the weight of each value: FILE=WEIGHT, unless a file has
   // that name, and 1 without. InvalidArgument for a weight that is not positive.
   absl::StatusOr<std::vector<std::pair<std::string, double>>> WeighedData() const;
+  // Returns --task without weights, and the weight of each value: NAME=WEIGHT, and 1 without.
+  // InvalidArgument for a weight that is not positive and for a task that is named twice.
+  absl::StatusOr<std::vector<std::pair<std::string, double>>> WeighedTasks() const;
   // Returns --field PART=NAME as a map. InvalidArgument for a value without '='.
   absl::StatusOr<std::map<std::string, std::string>> Fields() const;
 };

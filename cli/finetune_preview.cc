@@ -47,6 +47,10 @@ void PrintNotes(const SupervisedCounts& counts, std::ostream& out) {
   if (counts.num_duplicates > 0) {
     out << "duplicates " << counts.num_duplicates << " training examples are validation examples\n";
   }
+  if (counts.num_evaluated > 0) {
+    out << "duplicates " << counts.num_evaluated
+        << " training examples have the prompt of one that the task is evaluated on\n";
+  }
   if (counts.num_control_texts > 0) {
     out << "note       " << counts.num_control_texts
         << " records contain the text of control tokens, which is encoded as text\n";
@@ -79,6 +83,11 @@ std::vector<size_t> PreviewedExamples(const FinetuneData& data) {
   const size_t n = data.plan.training.examples.size();
   const std::set<size_t> chosen = {0, n / 2, n - 1};
   return {chosen.begin(), chosen.end()};
+}
+
+// Returns the chat template of the trained model; empty for one that braid does not know.
+std::string ModelTemplate(const FinetuneData& data) {
+  return data.new_template.empty() ? data.start.model.chat_template() : data.new_template;
 }
 
 std::string MethodName(const v1::ExpertSplit& split) {
@@ -139,6 +148,10 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
     const RecordSource& source = data.sources[i];
     out << "data       " << source.path << ": " << source.num_records << " records, "
         << source.format;
+    if (source.task_share > 0) {
+      out << ", " << absl::StrFormat("%.0f %%", 100 * source.task_share)
+          << " of its examples, which evaluation leaves out";
+    }
     if (source.weight != 1) {
       out << ", weight " << source.weight << ": " << plan.counts.of_source[i]
           << " training examples a pass";
@@ -146,7 +159,8 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
     out << "\n";
   }
   PrintNotes(plan.counts, out);
-  out << "template   " << std::string(data.settings.encoding.chat.name) << "\n"
+  out << "template   " << std::string(data.settings.encoding.chat.name)
+      << (data.new_template.empty() ? "; the model keeps its own for chats" : "") << "\n"
       << "examples   " << plan.training.examples.size() << " to train on, "
       << plan.validation.examples.size() << " to validate on\n"
       << "tokens     " << plan.counts.num_tokens << ", of which " << plan.counts.num_targets
@@ -222,6 +236,7 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
   }
   nlohmann::json plan_json = {{"model", data.start.checkpoint.string()},
                               {"template", data.settings.encoding.chat.name},
+                              {"model_template", ModelTemplate(data)},
                               {"num_records", plan.counts.num_records},
                               {"num_examples", plan.training.examples.size()},
                               {"num_validation_examples", plan.validation.examples.size()},
@@ -229,6 +244,7 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
                               {"num_targets", plan.counts.num_targets},
                               {"num_cut", plan.counts.num_cut},
                               {"num_duplicates", plan.counts.num_duplicates},
+                              {"num_evaluated", plan.counts.num_evaluated},
                               {"rejected", plan.counts.rejected},
                               {"num_sequences", plan.training.sequences.size()},
                               {"sequence_length", data.settings.sequence_length},

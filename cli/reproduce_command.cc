@@ -180,7 +180,12 @@ absl::Status CheckTasks(const Session& session, const ReproduceOptions& options)
   }
   for (const TunedTask& task : experiment.tasks) {
     ASSIGN_OR_RETURN(const v1::TaskSpec spec, BuiltinTask(task.name));
-    RETURN_IF_ERROR(ReadTaskRecords(spec, options.tasks).status());
+    ASSIGN_OR_RETURN(const RecordSet records, ReadTaskRecords(spec, options.tasks));
+    if (records.sources[0].task_share > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("task ", spec.name(), ": got no training file in ", records.sources[0].path,
+                       ", expected one beside the examples it is evaluated on"));
+    }
     for (const std::string& further : task.further) {
       ASSIGN_OR_RETURN(const v1::TaskSpec other, BuiltinTask(further));
       RETURN_IF_ERROR(FindExamples(other, options.tasks).status());
@@ -197,7 +202,7 @@ PrepareTask Preparation(Session& session, const std::string& tasks_dir) {
                                          const std::string& run_id) -> absl::StatusOr<std::string> {
     FinetuneOptions options;
     options.model = run_id;
-    options.task = task;
+    options.tasks = {task};
     options.data = {tasks_dir};
     options.validation = 0;
     ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));

@@ -1,10 +1,15 @@
 #include "cli/task_records.h"
 
+#include <set>
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/task_examples.h"
 #include "evaluation/tasks/task_prompt.h"
 #include "evaluation/tasks/task_spec.h"
+#include "evaluation/tasks/training_share.h"
 
 namespace braid {
 namespace {
@@ -24,16 +29,23 @@ SupervisedRecord RecordOf(const v1::TaskSpec& spec, const TaskExample& example) 
 
 absl::StatusOr<RecordSet> ReadTaskRecords(const v1::TaskSpec& spec,
                                           const std::filesystem::path& data_dir) {
-  ASSIGN_OR_RETURN(const LoadedTask task, LoadTask(spec, data_dir, /*num_shots=*/1));
-  if (task.demonstrations_are_examples) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "task ", spec.name(), ": got no training file in ", (data_dir / TaskFolder(spec)).string(),
-        ", expected one beside the examples it is evaluated on; train on --data FILE instead"));
-  }
+  ASSIGN_OR_RETURN(LoadedTask task, LoadTask(spec, data_dir, /*num_shots=*/1));
+  const bool shares = task.demonstrations_are_examples;
+  if (shares) RETURN_IF_ERROR(LeaveOutTrainingShare(kTrainingShare, &task));
+  std::set<std::string> evaluated;
+  for (const TaskExample& example : task.examples) evaluated.insert(QuestionText(example));
   RecordSet set;
-  for (const TaskExample& example : task.others) set.records.push_back(RecordOf(spec, example));
-  set.sources.push_back({(data_dir / TaskFolder(spec)).string(), absl::StrCat("task ", spec.name()),
-                         static_cast<int64_t>(set.records.size())});
+  for (const TaskExample& example : task.others) {
+    set.records.push_back(RecordOf(spec, example));
+    if (evaluated.contains(QuestionText(example))) set.evaluated.push_back(example.where);
+  }
+  RecordSource source = {(data_dir / TaskFolder(spec)).string(), absl::StrCat("task ", spec.name()),
+                         std::ssize(set.records)};
+  if (shares) {
+    source.shared_task = spec.name();
+    source.task_share = kTrainingShare;
+  }
+  set.sources.push_back(std::move(source));
   return set;
 }
 

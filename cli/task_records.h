@@ -1,4 +1,4 @@
-// The training file of a task as supervised records.
+// What a task is trained on, as supervised records.
 #ifndef BRAID_CLI_TASK_RECORDS_H_
 #define BRAID_CLI_TASK_RECORDS_H_
 
@@ -11,8 +11,10 @@
 namespace braid {
 
 // Reads the training file of a task, its `demonstrations`, as prompts and right answers, joined as
-// in task evaluation. Errors: those of LoadTask; FAILED_PRECONDITION if the task has no file but
-// the one that it is evaluated on.
+// in task evaluation, and lists the records with the question of an example that it is evaluated
+// on. If there is no training file, the records are a share of these examples, which the evaluation
+// of models trained on them leaves out (evaluation/tasks/training_share.h). Errors: those of
+// LoadTask and LeaveOutTrainingShare.
 absl::StatusOr<RecordSet> ReadTaskRecords(const v1::TaskSpec& spec,
                                           const std::filesystem::path& data_dir);
 

@@ -203,6 +203,61 @@ TEST_F(FinetuneCommandTest, SplitsThatDoNotFitAreRefused) {
   EXPECT_THAT(twice.err, HasSubstr("the model has experts, expected a dense one"));
 }
 
+TEST_F(FinetuneCommandTest, ConversationsTakeTheTemplateOfTheModelAndTextLeavesIt) {
+  const std::string chats = (root_ / "chats.jsonl").string();
+  ASSERT_TRUE(
+      WriteFileAtomically(
+          chats,
+          R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a"}]})")
+          .ok());
+  const auto launched = [&](const std::string& model, const std::string& data, Arguments more) {
+    more = With({"--json", "finetune", model, "--data", data, "--validation", "0", "--steps", "1",
+                 "--batch", "1", "--threads", "1", "--wait"},
+                more);
+    const Outcome outcome = Braid(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, /*allow_exceptions=*/false)["spec"]["model"];
+  };
+  const auto template_of = [&](const std::string& model, const std::string& data) {
+    const Outcome outcome =
+        Braid({"--json", "finetune", model, "--data", data, "--validation", "0", "--dry-run"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const json plan = json::parse(outcome.out);
+    return std::pair(plan["template"].get<std::string>(),
+                     plan["model_template"].get<std::string>());
+  };
+  using Templates = std::pair<std::string, std::string>;
+  const std::string pairs = (root_ / "pairs.jsonl").string();
+  EXPECT_EQ(template_of(base_->string(), chats), Templates("chatml", "chatml"));
+  EXPECT_EQ(template_of(base_->string(), pairs), Templates("plain", "plain"));
+  EXPECT_EQ(launched(base_->string(), chats, {"--template", "llama3"})["chat_template"], "llama3");
+  EXPECT_EQ(template_of("run-000001", chats), Templates("llama3", "llama3"));
+  EXPECT_EQ(template_of("run-000001", pairs), Templates("plain", "llama3"));
+  EXPECT_EQ(launched("run-000001", pairs, {})["chat_template"], "llama3");
+  EXPECT_EQ(launched("run-000001", pairs, {"--template", "zephyr"})["chat_template"], "zephyr");
+
+  // A model whose template is unknown.
+  Exported("run-000001", "upstream");
+  const fs::path settings = root_ / "upstream/tokenizer_config.json";
+  json changed = json::parse(*ReadFile(settings));
+  changed["chat_template"] = "{{ messages[0]['content'] }}";
+  ASSERT_TRUE(WriteFileAtomically(settings, changed.dump()).ok());
+  const std::string imported = (root_ / "imported").string();
+  EXPECT_THAT(Braid({"import", (root_ / "upstream").string(), "-o", imported}).out,
+              HasSubstr("its chat template is unknown: name one with --template"));
+  const Outcome refused = Braid({"finetune", imported, "--data", chats, "--dry-run"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("--template: got none"), HasSubstr("does not know"),
+                                 HasSubstr("plain, alpaca, chatml, llama2, llama3, zephyr")));
+  EXPECT_EQ(template_of(imported, pairs), Templates("plain", ""));
+  const json kept = launched(imported, pairs, {});
+  EXPECT_EQ(kept.value("unknown_chat_template", false), true);
+  EXPECT_EQ(kept.value("chat_template", ""), "");
+  const json named = launched(imported, chats, {"--template", "chatml"});
+  EXPECT_EQ(named.value("unknown_chat_template", false), false);
+  EXPECT_EQ(named["chat_template"], "chatml");
+}
+
 TEST_F(FinetuneCommandTest, NoiseAndExpertsOfAModelAreAnalyzed) {
   const Outcome noisy = Braid({"convert", base_->string(), "-o", (root_ / "noisy").string(),
                                "--noise", "0.15", "--seed", "3"});

@@ -174,6 +174,32 @@ TEST(FinetuneOptionsTest, FilesHaveWeights) {
   }
 }
 
+TEST(FinetuneOptionsTest, TasksHaveWeights) {
+  CLI::App app;
+  const std::unique_ptr<FinetuneOptions> options(
+      Parse({"--task", "sst2", "--task", "mawps=0.5", "base", "--data", "tasks/"}, &app));
+  EXPECT_EQ(options->model, "base");
+  ASSERT_OK_AND_ASSIGN(const auto tasks, options->WeighedTasks());
+  using Task = std::pair<std::string, double>;
+  EXPECT_THAT(tasks, ElementsAre(Task("sst2", 1), Task("mawps", .5)));
+  for (const std::string weight : {"0", "-1", "nan", "", "x", "1001"}) {
+    options->tasks = {"sst2=" + weight};
+    EXPECT_FAILS(options->WeighedTasks(), absl::StatusCode::kInvalidArgument,
+                 "--task: got sst2=" + weight, "expected NAME=WEIGHT");
+  }
+  options->tasks = {"sst2", "mawps", "sst2=2"};
+  EXPECT_FAILS(options->WeighedTasks(), absl::StatusCode::kInvalidArgument,
+               "--task: got sst2 twice");
+}
+
+TEST(FinetuneOptionsTest, CheckpointsCanBeSelfContained) {
+  CLI::App app;
+  const std::unique_ptr<FinetuneOptions> options(
+      Parse({"base", "--data", "a.jsonl", "--lora", "r=4", "--self-contained"}, &app));
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, options->Spec());
+  EXPECT_TRUE(spec.finetuning().self_contained());
+}
+
 TEST(FinetuneOptionsTest, TheLabelHeadHasKinds) {
   for (const auto& [arguments, kind] :
        {std::pair<std::vector<std::string>, std::string>({"--label-head"}, "classes"),

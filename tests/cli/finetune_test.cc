@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "tests/program.h"
 #include "tests/trainer/tiny_run.h"
@@ -190,6 +193,91 @@ TEST_F(FinetuneTest, TrainsEvaluatesAndExportsALabelHead) {
   EXPECT_EQ(adapter.at("modules_to_save"), json::array({"score"}));
   Braid({"export", "run-000001", "-o", out, "--force"});
   EXPECT_FALSE(fs::exists(root_ / "out/adapter_config.json"));
+}
+
+TEST_F(FinetuneTest, TrainsOnTasksAndEvaluatesThemOnTheirOtherExamples) {
+  std::string amazon;  // which has no training file
+  for (int i = 0; i < 80; ++i) absl::StrAppend(&amazon, 1 + i % 2, ",the cat ", i, ",ran\n");
+  const auto sst2 = [](int count) {
+    std::string lines = "sentence\tlabel\n";
+    for (int i = 0; i < count; ++i) absl::StrAppend(&lines, "the dog sat ", i, "\t", i % 2, "\n");
+    return lines;
+  };
+  for (const auto& [file, text] : std::map<std::string, std::string>{
+           {"amazon/test.csv", amazon}, {"sst2/train.tsv", sst2(20)}, {"sst2/dev.tsv", sst2(4)}}) {
+    fs::create_directories((root_ / "tasks" / file).parent_path());
+    ASSERT_TRUE(WriteFileAtomically(root_ / "tasks" / file, text).ok());
+  }
+  const std::string tasks = (root_ / "tasks").string();
+  const std::vector<std::string> finetune = {"finetune",
+                                             base_.string(),
+                                             "--data",
+                                             tasks,
+                                             "--task",
+                                             "amazon",
+                                             "--task",
+                                             "sst2=2",
+                                             "--steps",
+                                             "2",
+                                             "--sequence-length",
+                                             "128",
+                                             "--validation",
+                                             ".2",
+                                             "--validate-every",
+                                             "1",
+                                             "--threads",
+                                             "1"};
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+    first.insert(first.end(), finetune.begin(), finetune.end());
+    first.insert(first.end(), last.begin(), last.end());
+    return first;
+  };
+  EXPECT_THAT(Braid(with({}, {"--dry-run"})),
+              HasSubstr("75 % of its examples, which evaluation leaves out"));
+  EXPECT_THAT(Error(with({}, {"--strict"})), HasSubstr("train.tsv:2: got the text of an example "));
+  EXPECT_THAT(Error(with({}, {"--template", "chatml"})),
+              HasSubstr("--template: got chatml with --task, expected plain"));
+  EXPECT_THAT(Error(with({}, {"--task", "sst2"})), HasSubstr("--task: got sst2 twice"));
+  const json run = json::parse(Braid(with({"--json"}, {"--wait"})));
+  std::vector<std::string> domains;
+  for (const json& domain : run.at("latest").at("validation").at("domains")) {
+    domains.push_back(domain.at("domain").get<std::string>());
+    EXPECT_GT(domain.at("loss").get<double>(), 0);
+  }
+  EXPECT_EQ(domains, std::vector<std::string>({"amazon", "sst2"}));
+
+  // Where the held-out examples come from is known, too.
+  const fs::path dataset = run.at("spec").at("dataset_dir").get<std::string>();
+  const std::string ids = *ReadFile(dataset / "heldout/sst2.provenance/ids.txt");
+  std::string place;
+  for (const std::string& line : absl::StrSplit(ids, '\n')) {
+    if (absl::StrContains(line, "train.tsv:")) place = line;
+  }
+  const json explained =
+      json::parse(Braid({"--json", "explain", "run-000001", "--document", place}));
+  EXPECT_TRUE(explained.at("spans").empty());
+  EXPECT_EQ(explained.at("heldout").at(0).at("domain"), "sst2");
+  EXPECT_THAT(Braid({"explain", "run-000001", "--document", place}),
+              HasSubstr(": held out, instance "));
+
+  const auto evaluate = [&](const std::vector<std::string>& models, bool as_json) {
+    std::vector<std::string> all = {"eval",    "tasks",  "--data",    tasks,
+                                    "--task",  "amazon", "--threads", "1",
+                                    "--shots", "0",      "--answers", (root_ / "answers").string()};
+    if (as_json) all.insert(all.begin(), "--json");
+    all.insert(all.end(), models.begin(), models.end());
+    return Braid(all);
+  };
+  const json result = json::parse(evaluate({base_.string(), "run-000001"}, true));
+  const int kept = std::stoi(result.at("results").at(0).at("num_examples").get<std::string>());
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 40);
+  EXPECT_EQ(result.at("results").at(1).at("num_examples"), absl::StrCat(kept));
+  EXPECT_EQ(result.at("comparisons").at(0).at("num_examples"), absl::StrCat(kept));
+  EXPECT_THAT(evaluate({"run-000001"}, false),
+              HasSubstr(absl::StrCat("skipped: amazon: ", 80 - kept, " of 80 examples, because ")));
+  EXPECT_EQ(json::parse(evaluate({base_.string()}, true)).at("results").at(0).at("num_examples"),
+            "80");
 }
 
 TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {

@@ -114,17 +114,18 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ByteLevelTokenizer::FromJson(
                      ": the end-of-sequence token, which separates documents, is not known; put "
                      "the tokenizer_config.json with its eos_token beside the file"));
   }
-  return std::unique_ptr<Tokenizer>(
-      new ByteLevelTokenizer(ends, std::move(parsed), std::move(merges), std::move(bytes)));
+  return std::unique_ptr<Tokenizer>(new ByteLevelTokenizer(ends, std::move(parsed), std::move(ids),
+                                                           std::move(merges), std::move(bytes)));
 }
 
-ByteLevelTokenizer::ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed,
+ByteLevelTokenizer::ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed, IdsByPiece ids,
                                        BytePairMerges merges, std::vector<std::string> bytes)
     : Tokenizer(ends),
       scanner_(std::move(parsed.scanner)),
       merges_(std::move(merges)),
       normal_forms_(std::move(parsed.normal_forms)),
       pieces_(std::move(parsed.pieces)),
+      ids_(std::move(ids)),
       bytes_(std::move(bytes)) {
   for (const AddedToken& token : parsed.added_tokens) {
     if (token.special) continue;
@@ -218,6 +219,11 @@ std::string ByteLevelTokenizer::Decode(std::span<const int32_t> tokens) const {
 std::string ByteLevelTokenizer::Piece(int32_t id) const {
   BRAID_CHECK(id >= 0 && id < vocab_size()) << id << " of " << vocab_size();
   return pieces_[static_cast<size_t>(id)];
+}
+
+std::optional<int32_t> ByteLevelTokenizer::FindPiece(std::string_view piece) const {
+  const auto found = ids_.find(absl::string_view(piece.data(), piece.size()));
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace braid

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ class ByteLevelTokenizer : public Tokenizer {
   std::vector<int32_t> Encode(std::string_view text) const override;
   std::string Decode(std::span<const int32_t> tokens) const override;
   std::string Piece(int32_t id) const override;
+  std::optional<int32_t> FindPiece(std::string_view piece) const override;
   bool ForEachPiece(std::string_view text, absl::FunctionRef<void(std::string_view)> piece,
                     absl::FunctionRef<void(int32_t)> token) const override;
   void EncodePiece(std::string_view piece, std::vector<int32_t>* ids) const override;
@@ -44,7 +46,9 @@ class ByteLevelTokenizer : public Tokenizer {
   using PieceSink = absl::FunctionRef<void(std::string_view)>;
   using TokenSink = absl::FunctionRef<void(int32_t)>;
 
-  ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed, BytePairMerges merges,
+  using IdsByPiece = absl::flat_hash_map<std::string, int32_t>;
+
+  ByteLevelTokenizer(const Ends& ends, TokenizerJson parsed, IdsByPiece ids, BytePairMerges merges,
                      std::vector<std::string> bytes);
   static void CutAt(const Searched& searched, std::string_view text, PieceSink rest,
                     TokenSink token);
@@ -53,6 +57,7 @@ class ByteLevelTokenizer : public Tokenizer {
   BytePairMerges merges_;
   std::vector<NormalForm> normal_forms_;
   std::vector<std::string> pieces_;  // as in the file
+  IdsByPiece ids_;                   // by piece
   std::vector<std::string> bytes_;   // by id; empty for special tokens
   // Pieces that are one token each, if the vocabulary takes precedence over the merges.
   absl::flat_hash_map<std::string, int32_t> whole_pieces_;

@@ -202,9 +202,9 @@ std::vector<ChatPart> RenderChat(const ChatTemplate& chat, std::span<const ChatT
 
 ChatMarkers::ChatMarkers(const Tokenizer& tokenizer, std::optional<int32_t> start_id)
     : eos_id_(tokenizer.eos_id()), start_id_(start_id) {
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    const std::string piece = tokenizer.Piece(id);
-    if (std::ranges::find(kPieceMarkers, piece) != kPieceMarkers.end()) ids_.emplace(piece, id);
+  for (const std::string_view marker : kPieceMarkers) {
+    const std::optional<int32_t> id = tokenizer.FindPiece(marker);
+    if (id.has_value()) ids_.emplace(marker, *id);
   }
   for (const auto& [marker, id] : ids_) control_texts_.push_back(marker);
   for (const int32_t id : {tokenizer.eos_id(), tokenizer.bos_id()}) {

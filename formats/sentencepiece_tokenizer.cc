@@ -100,8 +100,9 @@ std::optional<std::vector<int32_t>> SentencePieceTokenizer::BytePieces(
   std::vector<int32_t> ids;
   for (const char byte : bytes) {
     const std::string piece = absl::StrFormat("<0x%02X>", static_cast<uint8_t>(byte));
-    ids.push_back(api_->piece_to_id(model_, piece.data(), piece.size()));
-    if (Piece(ids.back()) != piece) return std::nullopt;
+    const std::optional<int32_t> id = FindPiece(piece);
+    if (!id) return std::nullopt;
+    ids.push_back(*id);
   }
   return ids;
 }
@@ -130,6 +131,12 @@ std::string SentencePieceTokenizer::Piece(int32_t id) const {
   std::string piece;
   api_->id_to_piece(model_, id, &piece, AssignText);
   return piece;
+}
+
+std::optional<int32_t> SentencePieceTokenizer::FindPiece(std::string_view piece) const {
+  // The id is that of <unk> for a piece that does not exist.
+  const int32_t id = api_->piece_to_id(model_, piece.data(), piece.size());
+  return Piece(id) == piece ? std::optional(id) : std::nullopt;
 }
 
 }  // namespace braid

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,6 +58,9 @@ class Tokenizer {
 
   // Returns one piece as the model's file has it, e.g. "\u2581the", "\u0120the" or "</s>".
   virtual std::string Piece(int32_t id) const = 0;
+  // Returns the id of a piece; nullopt if the model has no such piece. Does not search the pieces
+  // one by one.
+  virtual std::optional<int32_t> FindPiece(std::string_view piece) const = 0;
 
   // Returns the number of pieces, V.
   int32_t vocab_size() const { return ends_.vocab_size; }

@@ -219,6 +219,8 @@ TEST(ByteLevelTokenizerTest, DecodesWhatItEncoded) {
 TEST(ByteLevelTokenizerTest, NeverFindsSpecialTokensInText) {
   const auto tokenizer = Parsed(TinyTokenizer({}));
   EXPECT_EQ(tokenizer->Piece(tokenizer->eos_id()), "<|endoftext|>");
+  EXPECT_EQ(tokenizer->FindPiece("<|endoftext|>"), tokenizer->eos_id());
+  EXPECT_EQ(tokenizer->FindPiece("<|im_end|>"), std::nullopt);
   const std::vector<int32_t> ids = tokenizer->Encode("a<|endoftext|>");
   EXPECT_EQ(std::ranges::count(ids, tokenizer->eos_id()), 0);
   EXPECT_EQ(tokenizer->Decode(ids), "a<|endoftext|>");

@@ -52,6 +52,15 @@ TEST(TokenizerTest, HasLlamasSpecialAndBytePieces) {
   EXPECT_EQ(tokenizer.Piece(258), "<0xFF>");
 }
 
+TEST(TokenizerTest, FindsEveryPieceByItsText) {
+  const Tokenizer& tokenizer = TrainedTokenizer();
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    EXPECT_EQ(tokenizer.FindPiece(tokenizer.Piece(id)), id);
+  }
+  EXPECT_EQ(tokenizer.FindPiece("<|im_end|>"), std::nullopt);
+  EXPECT_EQ(tokenizer.FindPiece(""), std::nullopt);
+}
+
 TEST(TokenizerTest, RoundTripsAnyUtf8) {
   const Tokenizer& tokenizer = TrainedTokenizer();
   std::mt19937_64 random(17);

@@ -53,9 +53,9 @@ std::string_view AsBytes(const std::vector<int32_t>& tokens) {
 
 // Appends one sequence, padded with EOS, and its spans.
 absl::Status AddSequence(const SupervisedDataset& dataset, const PackedExamples& part,
-                         std::span<const uint32_t> documents, int32_t instance,
-                         std::span<const uint32_t> examples, IndexedDatasetWriter* writer,
-                         WrittenSequences* written) {
+                         std::span<const uint32_t> documents, std::span<const float> labels,
+                         int32_t instance, std::span<const uint32_t> examples,
+                         IndexedDatasetWriter* writer, WrittenSequences* written) {
   std::vector<int32_t> tokens;
   for (const uint32_t number : examples) {
     const EncodedExample& example = part.examples[number];
@@ -63,9 +63,7 @@ absl::Status AddSequence(const SupervisedDataset& dataset, const PackedExamples&
     for (const TokenRange& range : example.targets) {
       written->spans.push_back({instance, begin, begin + range.begin, begin + range.end});
     }
-    if (dataset.plan.labels) {
-      written->labels.push_back(dataset.plan.labels->NumberOf(example.label));
-    }
+    if (!labels.empty()) written->labels.push_back(labels[number]);
     written->provenance.push_back({documents[number], 0, static_cast<uint32_t>(instance), begin,
                                    static_cast<int32_t>(example.tokens.size())});
     tokens.insert(tokens.end(), example.tokens.begin(), example.tokens.end());
@@ -88,11 +86,13 @@ absl::StatusOr<WrittenSequences> WriteSequences(const SupervisedDataset& dataset
                                                 const std::filesystem::path& spans_path) {
   WrittenSequences written;
   const std::vector<uint32_t> documents = DocumentsOf(part);
+  std::vector<float> labels;
+  if (dataset.plan.labels) labels = LabelNumbers(*dataset.plan.labels, part.examples);
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Create(prefix, dataset.tokenizer.vocab_size()));
   for (size_t i = 0; i < sequences.size(); ++i) {
-    RETURN_IF_ERROR(AddSequence(dataset, part, documents, static_cast<int32_t>(i), sequences[i],
-                                writer.get(), &written));
+    RETURN_IF_ERROR(AddSequence(dataset, part, documents, labels, static_cast<int32_t>(i),
+                                sequences[i], writer.get(), &written));
   }
   ASSIGN_OR_RETURN(written.files, writer->Commit());
   ASSIGN_OR_RETURN(const IndexedDataset stored, IndexedDataset::Open(prefix));

@@ -323,11 +323,22 @@ absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked, do
 
 }  // namespace
 
-float ExampleLabels::NumberOf(const std::string& label) const {
-  if (!regression) return static_cast<float>(std::ranges::find(classes, label) - classes.begin());
-  float number = 0;
-  BRAID_CHECK(absl::SimpleAtof(label, &number)) << label;
-  return number;
+std::vector<float> LabelNumbers(const ExampleLabels& labels,
+                                std::span<const EncodedExample> examples) {
+  std::map<std::string, float> classes;
+  for (const std::string& name : labels.classes) {
+    classes.emplace(name, static_cast<float>(classes.size()));
+  }
+  std::vector<float> numbers;
+  for (const EncodedExample& example : examples) {
+    float& number = numbers.emplace_back();
+    if (labels.regression) {
+      BRAID_CHECK(absl::SimpleAtof(example.label, &number)) << example.label;
+    } else {
+      number = classes.at(example.label);
+    }
+  }
+  return numbers;
 }
 
 std::string CountsText(const std::map<std::string, int64_t>& counts) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,6 @@ struct ExampleLabels {
   bool regression = false;
   // The classes in the order of their numbers.
   std::vector<std::string> classes;
-
-  // Returns the number of the class of a label that occurs in the data, or the label's number.
-  float NumberOf(const std::string& label) const;
 };
 
 struct SupervisedSettings {
@@ -91,6 +89,11 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
                                               const RecordSet* validation,
                                               const Tokenizer& tokenizer,
                                               const SupervisedSettings& settings);
+
+// Returns a number for the label of each example: that of its class, or its own. Requires labels
+// that PlanSupervised accepted.
+std::vector<float> LabelNumbers(const ExampleLabels& labels,
+                                std::span<const EncodedExample> examples);
 
 // Returns "3 empty answer, 1 roles out of order".
 std::string CountsText(const std::map<std::string, int64_t>& counts);

@@ -7,7 +7,7 @@ packages=(
   # build
   dpkg-dev file g++ cmake ninja-build ccache mold pkg-config protobuf-compiler protobuf-compiler-grpc
   # libraries
-  libabsl-dev libbrotli-dev libcli11-dev libedit-dev libfaiss-dev libgrpc++-dev libicu-dev libisal-dev liblz4-dev libopenblas-dev
+  libabsl-dev libbrotli-dev libcli11-dev libedit-dev libexpat1-dev libfaiss-dev libgrpc++-dev libicu-dev libisal-dev liblz4-dev libopenblas-dev
   libopenmpi-dev libprotobuf-dev libre2-dev libsentencepiece-dev libsimdjson-dev libsnappy-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
   libtorch-dev libxxhash-dev libzstd-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
   # running and testing

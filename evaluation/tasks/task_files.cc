@@ -16,6 +16,7 @@
 #include "base/strict_json.h"
 #include "evaluation/tasks/delimited_text.h"
 #include "evaluation/tasks/field_rule.h"
+#include "evaluation/tasks/xml_records.h"
 
 namespace braid {
 namespace {
@@ -114,6 +115,7 @@ absl::StatusOr<std::vector<TaskRecord>> ReadOne(const v1::TaskFile& file, const 
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   if (file.format() == v1::JSONL_FILE) return ReadJsonLines(text, path.string());
   if (file.format() == v1::JSON_FILE) return ReadJson(text, path.string(), file.records());
+  if (file.format() == v1::XML_FILE) return ParseXmlRecords(text, path.string(), file.records());
   return ReadTable(text, path.string(), file);
 }
 

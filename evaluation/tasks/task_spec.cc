@@ -18,6 +18,8 @@
 namespace braid {
 namespace {
 
+namespace fs = std::filesystem;
+
 absl::Status Refuse(const v1::TaskSpec& spec, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("task \"", spec.name(), "\": ", message));
 }
@@ -30,7 +32,7 @@ bool IsName(absl::string_view name) {
 
 // A specification may come from a client, so it may only refer to files in the data directory.
 bool StaysInside(const std::string& name) {
-  const std::filesystem::path path = name;
+  const fs::path path = name;
   return !path.is_absolute() &&
          std::ranges::none_of(path, [](const auto& part) { return part == ".."; });
 }
@@ -48,6 +50,9 @@ absl::Status CheckFile(const v1::TaskSpec& spec, const v1::TaskFile& file) {
   const bool table = file.format() == v1::CSV_FILE || file.format() == v1::TSV_FILE;
   if (table && !file.header() && file.columns().empty()) {
     return Refuse(spec, absl::StrCat(file.path(), " has neither a header nor columns"));
+  }
+  if (file.format() == v1::XML_FILE && file.records().empty()) {
+    return Refuse(spec, absl::StrCat(file.path(), ": records: expected the name of an element"));
   }
   for (const v1::TaskField& field : file.fields()) {
     RETURN_IF_ERROR(FieldRule::Create(field, absl::StrCat("task \"", spec.name(), "\"")).status());
@@ -208,7 +213,7 @@ std::string TaskFolder(const v1::TaskSpec& spec) {
 std::string ExpectedFiles(const v1::TaskSpec& spec) {
   std::vector<std::string> files;
   for (const v1::TaskFile& file : spec.examples()) {
-    std::string name = absl::StrCat(TaskFolder(spec), "/", file.path());
+    std::string name = (fs::path(TaskFolder(spec)) / file.path()).lexically_normal().string();
     if (!file.labels().empty()) absl::StrAppend(&name, " + ", file.labels());
     if (std::ranges::find(files, name) == files.end()) files.push_back(name);
   }

@@ -88,6 +88,30 @@ TEST(BuiltinTasksTest, ReadsOtherFormats) {
   EXPECT_EQ(load("fever").examples[0].gold, 0);
 }
 
+// Numbers take the place of their names, wherever these stand, so that a model tuned on MAWPS reads
+// and writes what SVAMP has.
+TEST(BuiltinTasksTest, ProblemsOfMawpsGetTheirNumbersBackForSvamp) {
+  ScratchDirectory scratch;
+  std::filesystem::create_directories(scratch / "svamp");
+  std::filesystem::create_directories(scratch / "mawps");
+  std::filesystem::copy(SampleDirectory() / "svamp/SVAMP.json", scratch / "svamp/SVAMP.json");
+  PutFile(scratch / "mawps/train.csv",
+          "Question,Numbers,Equation\n"
+          "Find number1 and number0 .,-2.0 0.5,- * number0 number0 / number1 + number0 10.0\n"
+          "\"a number0 b number1 c number2 d number3 e number4 f number5 g number6\","
+          "10.0 21.0 32.0 43.0 54.5 65.0 76.0,+ number6 number0\n"
+          "No numbers of number0,3.0,3.0\n");
+  ASSERT_OK_AND_ASSIGN(const LoadedTask task,
+                       LoadTask(BuiltinTask("svamp").value(), scratch.path(), 1));
+  ASSERT_EQ(task.others.size(), 3u);
+  const auto shown = [&](size_t i) {
+    return task.others[i].prompts[0] + " " + task.others[i].references[0];
+  };
+  EXPECT_EQ(shown(0), "Problem: Find 0.5 and -2 .\nEquation: - * -2 -2 / 0.5 + -2 10");
+  EXPECT_EQ(shown(1), "Problem: a 10 b 21 c 32 d 43 e 54.5 f 65 g 76\nEquation: + 76 10");
+  EXPECT_EQ(shown(2), "Problem: No numbers of 3\nEquation: 3");
+}
+
 TEST(BuiltinTasksTest, ErrorsInRecordsNameTheirPlace) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "piqa");

@@ -106,6 +106,16 @@ TEST_F(TaskFilesTest, ListsOfElementsAreFieldsOfTheRecord) {
   EXPECT_FAILS(Read(file + "'t'"), absl::StatusCode::kInvalidArgument, "\"t\" is not a list");
 }
 
+TEST_F(TaskFilesTest, ElementsOfXmlAreRecords) {
+  PutFile(scratch_ / "a.xml", "<all>\n<p id='7'><q>why?</q></p>\n<p id='8'><q/></p></all>");
+  ASSERT_OK_AND_ASSIGN(const auto records, Read("path: 'a.xml' format: XML_FILE records: 'p'"));
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(Field(records[0], "id") + Field(records[0], "q"), "7why?");
+  EXPECT_THAT(records[1].where, testing::EndsWith("a.xml:3"));
+  ASSERT_OK_AND_ASSIGN(const auto none, Read("path: 'a.xml' format: XML_FILE records: 'r'"));
+  EXPECT_TRUE(none.empty());
+}
+
 TEST_F(TaskFilesTest, TheFirstFormatThatFitsIsTaken) {
   TaskFiles files;
   *files.Add() = File("path: 'a.tsv' format: TSV_FILE header: true columns: ['s', 'l']");

@@ -31,7 +31,8 @@ TEST(TaskSpecTest, AllTasksAreBuiltIn) {
   EXPECT_EQ(names, (std::set<std::string>{"agnews", "amazon", "arc_c",    "arc_e",      "boolq",
                                           "cola",   "e2e",    "fever",    "hellaswag",  "mawps",
                                           "mrpc",   "nq",     "piqa",     "race_h",     "race_m",
-                                          "siqa",   "sst2",   "triviaqa", "winogrande", "yelp"}));
+                                          "siqa",   "sst2",   "triviaqa", "winogrande", "yelp",
+                                          "asdiv",  "svamp"}));
 }
 
 TEST(TaskSpecTest, UnknownTaskNamesTheNearest) {
@@ -55,6 +56,7 @@ TEST(TaskSpecTest, RefusesWhatCannotBeUsed) {
       {With("JSONL_FILE }", "JSONL_FILE fields { name: 'x' from: 'y' match: '(' } }"), "pattern"},
       {With("JSONL_FILE }", "JSONL_FILE fields { name: 'x' from: 'y' match: 'z' } }"), "group"},
       {With("JSONL_FILE }", "TSV_FILE }"), "columns"},
+      {With("JSONL_FILE }", "XML_FILE }"), "records: expected the name of an element"},
   };
   for (const auto& [text, message] : broken) {
     EXPECT_FAILS(ParseTaskSpec(text, "my.textproto"), absl::StatusCode::kInvalidArgument,
@@ -66,6 +68,7 @@ TEST(TaskSpecTest, ListsTheFilesItLooksFor) {
   EXPECT_EQ(ExpectedFiles(BuiltinTask("piqa").value()), "piqa/valid.jsonl + valid-labels.lst");
   EXPECT_EQ(ExpectedFiles(BuiltinTask("arc_e").value()),
             "arc_easy/ARC-Easy-Test.jsonl, or arc_easy/test.json");
+  EXPECT_EQ(ExpectedFiles(BuiltinTask("svamp").value()), "svamp/SVAMP.json");
 }
 
 }  // namespace task_spec_test

@@ -18,7 +18,8 @@ namespace {
 SupervisedRecord RecordOf(const v1::TaskSpec& spec, const TaskExample& example) {
   const auto gold = static_cast<size_t>(example.gold);
   const std::string& prompt = example.prompts[example.prompts.size() == 1 ? 0 : gold];
-  const std::string& answer = spec.has_free() ? example.references[0] : example.continuations[gold];
+  const std::string& answer =
+      spec.has_choice() ? example.continuations[gold] : example.references[0];
   return {.place = example.where,
           .turns = {{ChatRole::kUser, PromptText(spec, {}, prompt)},
                     {ChatRole::kAssistant, absl::StrCat(DelimiterOf(spec), answer)}},

@@ -133,6 +133,7 @@ AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string ide
   asked.identity = std::move(identity);
   const auto& classes = model.config().label_head().classes();
   asked.classes.assign(classes.begin(), classes.end());
+  asked.predicts_numbers = model.config().label_head().regression();
   asked.new_decoder = [&](v1::InferenceRouting routing) {
     return model.NewDecoder(routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt
                                                           : MergeMode::kSegment);
@@ -233,10 +234,9 @@ class TaskRun {
   }
 
   absl::Status AskAll(const std::vector<v1::TaskSpec>& specs, v1::TasksResult* result) {
-    absl::Status malformed;
+    absl::Status unusable;
     for (const v1::TaskSpec& spec : specs) {
-      const absl::StatusOr<LoadedTask> task =
-          LoadTaskFor(trained_, spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
+      const absl::StatusOr<LoadedTask> task = Load(spec);
       if (task.ok()) {
         RETURN_IF_ERROR(Ask(*task, result));
         const std::string note = LeftOutNote(trained_, *task);
@@ -244,14 +244,20 @@ class TaskRun {
         continue;
       }
       if (!request_.tasks().empty()) return task.status();
-      malformed = task.status();
+      unusable = task.status();
       (*result->mutable_skipped())[spec.name()] =
-          absl::StrCat(spec.name(), ": ", malformed.message());
+          absl::StrCat(spec.name(), ": ", unusable.message());
     }
-    return result->results().empty() ? malformed : absl::OkStatus();
+    return result->results().empty() ? unusable : absl::OkStatus();
   }
 
  private:
+  // Reads a task that the model can answer.
+  absl::StatusOr<LoadedTask> Load(const v1::TaskSpec& spec) const {
+    RETURN_IF_ERROR(CheckAnswerable(spec, model_));
+    return LoadTaskFor(trained_, spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
+  }
+
   // Returns whether the dataset was compared with all files of the task's examples.
   absl::StatusOr<bool> WasCompared(const v1::TaskSpec& spec) const {
     if (!contamination_.has_value()) return false;
@@ -344,12 +350,6 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
                            const EmitTaskEvent& emit, v1::TasksResult* result) {
   ASSIGN_OR_RETURN(const std::optional<Contamination> contamination,
                    ContaminationOf(found.path.run));
-  if (found.path.state.model.label_head().regression()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: ", found.name,
-                     ": got a label head that predicts numbers, expected one with classes; its "
-                     "validation loss is the squared error"));
-  }
   ASSIGN_OR_RETURN(auto routings, Routings(request, found.path.state.model));
   ASSIGN_OR_RETURN(const auto model,
                    LoadModel(found.path.checkpoint, found.path.state.use_average));
@@ -404,24 +404,27 @@ absl::Status AddComparisons(const v1::EvaluateTasksRequest& request,
                             const std::vector<TaskModel>& models,
                             const std::vector<v1::TaskSpec>& specs, const TrainedShares& trained,
                             v1::TasksResult* result) {
-  std::map<std::string, LoadedTask> tasks;
+  std::map<std::pair<std::string, int>, LoadedTask> tasks;  // by name and demonstrations
+  const auto loaded = [&](const TaskModel& model,
+                          const std::string& name) -> absl::StatusOr<const LoadedTask*> {
+    const auto spec = std::ranges::find_if(
+        specs, [&](const v1::TaskSpec& asked) { return asked.name() == name; });
+    const int shots = ShotsOf(*spec, ShotsAsked(request, model.path.state.model));
+    const auto place = tasks.find({name, shots});
+    if (place != tasks.end()) return &place->second;
+    ASSIGN_OR_RETURN(LoadedTask task, LoadTaskFor(trained, *spec, request.data_dir(), shots));
+    return &tasks.emplace(std::pair(name, shots), std::move(task)).first->second;
+  };
   const v1::TasksResult all = *result;
   for (const v1::TaskResult& one : all.results()) {
     const auto model = std::ranges::find(models, one.model(), &TaskModel::name);
     const v1::TaskResult* const baseline = BaselineOf(all, models[0].name, one);
     if (model == models.begin() || baseline == nullptr) continue;
-    if (!tasks.contains(one.task())) {
-      const auto spec = std::ranges::find_if(
-          specs, [&](const v1::TaskSpec& asked) { return asked.name() == one.task(); });
-      const int shots = request.has_num_shots() ? request.num_shots() : -1;
-      ASSIGN_OR_RETURN(LoadedTask task,
-                       LoadTaskFor(trained, *spec, request.data_dir(), ShotsOf(*spec, shots)));
-      tasks.emplace(one.task(), std::move(task));
-    }
-    const LoadedTask& task = tasks.at(one.task());
-    ASSIGN_OR_RETURN(const auto before, AnswersOf(request, task, models[0], *baseline));
-    ASSIGN_OR_RETURN(const auto after, AnswersOf(request, task, *model, one));
-    for (v1::TaskComparison& comparison : CompareAnswers(task, before, after)) {
+    ASSIGN_OR_RETURN(const LoadedTask* const first, loaded(models[0], one.task()));
+    ASSIGN_OR_RETURN(const LoadedTask* const task, loaded(*model, one.task()));
+    ASSIGN_OR_RETURN(const auto before, AnswersOf(request, *first, models[0], *baseline));
+    ASSIGN_OR_RETURN(const auto after, AnswersOf(request, *task, *model, one));
+    for (v1::TaskComparison& comparison : CompareAnswers(*task, before, after)) {
       comparison.set_routing(one.routing());
       comparison.set_baseline(models[0].name);
       comparison.set_model(one.model());

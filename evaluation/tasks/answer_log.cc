@@ -25,6 +25,10 @@ json ToJson(const ExampleAnswer& answer) {
     line["reference"] = {{"log_prob", answer.reference->log_prob},
                          {"tokens", answer.reference->num_tokens}};
   }
+  if (answer.number.has_value()) {
+    line["number"] = *answer.number;
+    return line;
+  }
   if (answer.choices.empty()) {
     line["text"] = answer.text;
     return line;
@@ -45,6 +49,7 @@ std::optional<ExampleAnswer> FromJson(const std::string& text) {
     answer.num_shots = line.at("shots").get<int>();
     answer.shortened = line.value("shortened", false);
     answer.text = line.value("text", "");
+    if (line.contains("number")) answer.number = line.at("number").get<double>();
     if (line.contains("reference")) {
       const json& reference = line.at("reference");
       answer.reference = ChoiceScore{reference.at("log_prob").get<double>(),

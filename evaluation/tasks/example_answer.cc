@@ -77,6 +77,13 @@ absl::Status ScoreClasses(const std::vector<int32_t>& prompt, const Asking& aski
   return absl::OkStatus();
 }
 
+absl::Status PredictNumber(const std::vector<int32_t>& prompt, const Asking& asking,
+                           ExampleAnswer* answer) {
+  ASSIGN_OR_RETURN(const std::vector<float> output, asking.decoder.Prefill(prompt));
+  answer->number = output.at(0);
+  return CheckFinite(*answer->number);
+}
+
 // Returns the most likely of the first `vocab_size` tokens, or of all when it is 0.
 int32_t MostLikely(std::span<const float> logits, int32_t vocab_size) {
   if (vocab_size > 0) logits = logits.first(static_cast<size_t>(vocab_size));
@@ -191,12 +198,13 @@ absl::Status AnswerFreely(const LoadedTask& task, const Question& question, cons
 
 absl::StatusOr<ExampleAnswer> Answer(const LoadedTask& task, int64_t example,
                                      const Asking& asking) {
-  if (!asking.classes.empty()) {
+  if (task.spec.has_number() || !asking.classes.empty()) {
     ExampleAnswer answer;
     answer.example = example;
     const std::vector<int32_t> prompt =
         BarePrompt(task, example, asking.codec, asking.context_length, &answer.shortened);
-    RETURN_IF_ERROR(ScoreClasses(prompt, asking, &answer));
+    RETURN_IF_ERROR(task.spec.has_number() ? PredictNumber(prompt, asking, &answer)
+                                           : ScoreClasses(prompt, asking, &answer));
     return answer;
   }
   const Question question =

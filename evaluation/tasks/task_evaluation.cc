@@ -31,8 +31,7 @@ const char* RoutingName(v1::InferenceRouting routing) {
 
 // Returns the class of each choice of a task; none for a model of tokens.
 absl::StatusOr<std::vector<size_t>> ClassesOfChoices(const v1::TaskSpec& spec,
-                                                     const std::vector<std::string>& classes,
-                                                     const TaskEvaluationOptions& options) {
+                                                     const std::vector<std::string>& classes) {
   std::vector<size_t> of_choices;
   if (classes.empty()) return of_choices;
   const auto choices = CommonChoices(spec).value_or(std::vector<std::string>());
@@ -47,7 +46,13 @@ absl::StatusOr<std::vector<size_t>> ClassesOfChoices(const v1::TaskSpec& spec,
                         : absl::StrCat("the choices ", absl::StrJoin(choices, ", ")),
         ", expected the classes of the model's label head: ", absl::StrJoin(classes, ", ")));
   }
-  if (options.num_shots <= 0) return of_choices;
+  return of_choices;
+}
+
+absl::Status CheckShots(const AskedModel& model, const TaskEvaluationOptions& options) {
+  if (options.num_shots <= 0 || (model.classes.empty() && !model.predicts_numbers)) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "num_shots: got ", options.num_shots,
       ", expected 0 for a model with a label head, which is trained on prompts alone"));
@@ -71,6 +76,7 @@ bool Fits(const LoadedTask& task, const ExampleAnswer& answer) {
   }
   const TaskExample& example = task.examples[static_cast<size_t>(answer.example)];
   return answer.choices.size() == example.continuations.size() &&
+         answer.number.has_value() == task.spec.has_number() &&
          std::ranges::all_of(answer.choices, [](const auto& one) { return one.num_tokens > 0; });
 }
 
@@ -124,7 +130,7 @@ void AddExamples(const LoadedTask& task, const std::vector<ExampleAnswer>& answe
                  v1::TaskResult* result) {
   for (const ExampleAnswer& answer : answers) {
     v1::TaskExample* const example = result->add_examples();
-    example->set_answer_loss(AnswerLoss(task, answer));
+    if (!task.spec.has_number()) example->set_answer_loss(AnswerLoss(task, answer));
     const std::optional<double> score = ExampleScore(task, answer);
     if (score.has_value()) example->set_score(*score);
   }
@@ -155,6 +161,19 @@ std::vector<int64_t> SampleExamples(int64_t total, int64_t count) {
   for (int64_t i = 0; i < count; ++i) indices.push_back(order.Next());
   std::ranges::sort(indices);
   return indices;
+}
+
+absl::Status CheckAnswerable(const v1::TaskSpec& spec, const AskedModel& model) {
+  if (spec.has_number() == model.predicts_numbers) {
+    return ClassesOfChoices(spec, model.classes).status();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "task \"", spec.name(), "\": got answers that ",
+      spec.has_number()
+          ? "are numbers, expected a model whose label head predicts numbers (braid finetune "
+            "--label-head=regression)"
+          : "are not numbers, expected a task such as stsb for a label head that predicts "
+            "numbers"));
 }
 
 int ShotsOf(const v1::TaskSpec& spec, int num_shots) {
@@ -194,6 +213,9 @@ absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress) {
+  RETURN_IF_ERROR(CheckAnswerable(task.spec, model));
+  RETURN_IF_ERROR(CheckShots(model, options));
+  ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesOfChoices(task.spec, model.classes));
   ASSIGN_OR_RETURN(
       const std::unique_ptr<AnswerLog> log,
       AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
@@ -205,8 +227,6 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
   const std::unique_ptr<Decoder> unconditional = model.new_decoder(options.routing);
   const std::unique_ptr<Decoder> decoder = model.new_decoder(options.routing);
   const bool needs_reference = NeedsReference(task.spec, options.want_examples);
-  ASSIGN_OR_RETURN(std::vector<size_t> classes,
-                   ClassesOfChoices(task.spec, model.classes, options));
   const Asking asking = {shots,          model.codec,     model.context_length, *decoder,
                          *unconditional, needs_reference, std::move(classes)};
   const auto total = static_cast<int64_t>(examples.size());

@@ -28,6 +28,8 @@ struct AskedModel {
   std::function<std::unique_ptr<Decoder>(v1::InferenceRouting)> new_decoder;
   // The classes of a label head: the logits after a prompt are theirs. Empty for a model of tokens.
   std::vector<std::string> classes = {};
+  // True for a label head whose only output is a number.
+  bool predicts_numbers = false;
 };
 
 struct TaskEvaluationOptions {
@@ -56,6 +58,11 @@ using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 // They are the first of one fixed random order, so a smaller count selects a subset.
 std::vector<int64_t> SampleExamples(int64_t total, int64_t count);
 
+// Returns whether the model can answer the task: InvalidArgument when the choices are not the
+// classes of its label head, when it predicts numbers and the answers are none, and when only one
+// that does could answer.
+absl::Status CheckAnswerable(const v1::TaskSpec& spec, const AskedModel& model);
+
 // Returns the number of demonstrations: `num_shots`, or the task's default when that is negative.
 int ShotsOf(const v1::TaskSpec& spec, int num_shots);
 
@@ -71,7 +78,7 @@ absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
                                                          const TaskEvaluationOptions& options);
 
 // Evaluates the task. DataLoss when a stored answer does not fit the task; other errors are those
-// of AnswerLog and AnswerExample.
+// of CheckAnswerable, AnswerLog and AnswerExample.
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress);

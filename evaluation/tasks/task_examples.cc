@@ -1,9 +1,11 @@
 #include "evaluation/tasks/task_examples.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
@@ -44,8 +46,9 @@ class ExampleMaker {
   absl::StatusOr<TaskExample> Make(const TaskRecord& record, bool demonstration) const {
     TaskExample example;
     example.where = record.where;
-    RETURN_IF_ERROR(spec_.has_choice() ? AddChoices(record, demonstration, &example)
-                                       : AddReferences(record, &example));
+    RETURN_IF_ERROR(spec_.has_choice()   ? AddChoices(record, demonstration, &example)
+                    : spec_.has_number() ? AddNumber(record, &example)
+                                         : AddReferences(record, &example));
     return example;
   }
 
@@ -117,6 +120,18 @@ class ExampleMaker {
     if (spec_.free().group_by().empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const Texts group, FieldTexts(record, spec_.free().group_by()));
     example->group = absl::StrJoin(group, "\n");
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNumber(const TaskRecord& record, TaskExample* example) const {
+    ASSIGN_OR_RETURN(std::string text, FieldText(record, spec_.number().gold()));
+    if (!absl::SimpleAtod(text, &example->number) || !std::isfinite(example->number)) {
+      return RecordError(record, absl::StrCat("field \"", spec_.number().gold(), "\": got \"", text,
+                                              "\", expected a finite number"));
+    }
+    example->references.push_back(std::move(text));
+    ASSIGN_OR_RETURN(std::string prompt, prompt_.Render(record));
+    example->prompts.push_back(std::move(prompt));
     return absl::OkStatus();
   }
 
@@ -201,7 +216,7 @@ absl::StatusOr<TaskExample> MakeExample(const v1::TaskSpec& spec, const TaskReco
 
 std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& example) {
   const size_t gold = static_cast<size_t>(example.gold);
-  if (spec.has_free()) {
+  if (!spec.has_choice()) {
     return absl::StrCat(example.prompts[0], DelimiterOf(spec), example.references[0]);
   }
   return absl::StrCat(example.prompts[example.prompts.size() == 1 ? 0 : gold], DelimiterOf(spec),

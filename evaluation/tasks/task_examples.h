@@ -24,10 +24,12 @@ struct TaskExample {
   int gold = 0;
   // The context that replaces the question in unconditional scores.
   std::string unconditional_context;
-  // Accepted free answers.
+  // Accepted free answers; of a number its text.
   std::vector<std::string> references;
   // The value of free.group_by; empty without.
   std::string group = {};
+  // The right number, of tasks whose answers are numbers.
+  double number = 0;
 };
 
 // Returns the delimiter between prompt and answer: the task's own, or the default.
@@ -36,7 +38,7 @@ std::string DelimiterOf(const v1::TaskSpec& spec);
 std::string SeparatorOf(const v1::TaskSpec& spec);
 
 // Builds an example from a record. InvalidArgument, with the record's place, for a missing field,
-// an empty choice, or a label that matches no choice.
+// an empty choice, a label that matches no choice, or a text that is not a finite number.
 absl::StatusOr<TaskExample> MakeExample(const v1::TaskSpec& spec, const TaskRecord& record);
 
 // Returns prompt, delimiter and correct answer.

@@ -9,6 +9,7 @@
 #include "evaluation/tasks/answer_text.h"
 #include "evaluation/tasks/choice_figures.h"
 #include "evaluation/tasks/equation_value.h"
+#include "evaluation/tasks/number_figures.h"
 #include "evaluation/tasks/task_spec.h"
 
 namespace braid {
@@ -72,6 +73,14 @@ std::vector<Prediction> PredictionsOf(const LoadedTask& task,
   return predictions;
 }
 
+std::vector<NumberPair> NumbersOf(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
+  std::vector<NumberPair> pairs;
+  for (const ExampleAnswer& answer : answers) {
+    pairs.push_back({task.examples[static_cast<size_t>(answer.example)].number, *answer.number});
+  }
+  return pairs;
+}
+
 // Returns 2 TP / (2 TP + FP + FN), a ratio of sums over examples; 0 without positives.
 v1::TaskMetric PositiveF1(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
   const int positive = PositiveChoice(task.spec.choice());
@@ -105,7 +114,8 @@ SummedFigure PositiveF1Sum(const LoadedTask& task, std::span<const ExampleAnswer
 
 // Returns whether the figure is computed from all answers together.
 bool IsOfAllAnswers(v1::TaskFigure figure) {
-  return IsTextFigure(figure) || figure == v1::MATTHEWS || figure == v1::MACRO_F1;
+  return IsTextFigure(figure) || figure == v1::MATTHEWS || figure == v1::MACRO_F1 ||
+         figure == v1::PEARSON;
 }
 
 v1::TaskMetric MetricOf(const SummedFigure& figure) {
@@ -139,6 +149,7 @@ SummedFigure SumOf(const LoadedTask& task, v1::TaskFigure figure,
   if (figure == v1::F1) return PositiveF1Sum(task, answers);
   if (figure == v1::MATTHEWS) return MatthewsFigure(PredictionsOf(task, answers));
   if (figure == v1::MACRO_F1) return MacroF1Figure(PredictionsOf(task, answers));
+  if (figure == v1::PEARSON) return PearsonFigure(NumbersOf(task, answers));
   if (IsTextFigure(figure)) {
     std::vector<TextPair> pairs;
     for (const ExampleAnswer& answer : answers) {
@@ -201,7 +212,7 @@ std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& 
 }
 
 double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
-  if (task.spec.has_free() || answers.empty()) return 0;
+  if (!task.spec.has_choice() || answers.empty()) return 0;
   double sum = 0;
   for (const ExampleAnswer& answer : answers) {
     sum += 1.0 / static_cast<double>(answer.choices.size());

@@ -100,15 +100,28 @@ absl::Status CheckChoice(const v1::TaskSpec& spec) {
   return absl::OkStatus();
 }
 
-bool FitsChoice(v1::TaskFigure figure) {
-  return figure != v1::EXACT_MATCH && figure != v1::ANSWER_F1 && figure != v1::SOLVED &&
-         !IsTextFigure(figure);
+// Returns whether a figure is one of the task's kind of answer.
+bool FitsAnswer(const v1::TaskSpec& spec, v1::TaskFigure figure) {
+  if (spec.has_number() || figure == v1::PEARSON) return spec.has_number() && figure == v1::PEARSON;
+  if (figure == v1::ANSWER_LOSS) return true;
+  const bool of_text = figure == v1::EXACT_MATCH || figure == v1::ANSWER_F1 ||
+                       figure == v1::SOLVED || IsTextFigure(figure);
+  return of_text != spec.has_choice();
+}
+
+std::string KindOfAnswer(const v1::TaskSpec& spec) {
+  return spec.has_choice() ? "choices" : spec.has_number() ? "numbers" : "free answers";
+}
+
+absl::Status CheckNumber(const v1::TaskSpec& spec) {
+  if (spec.number().gold().empty()) return Refuse(spec, "number.gold is missing");
+  return absl::OkStatus();
 }
 
 absl::Status CheckFree(const v1::TaskSpec& spec) {
   const v1::FreeAnswer& free = spec.free();
   if (free.references_from().empty()) {
-    return Refuse(spec, "give choice { ... } or free { references_from: ... }");
+    return Refuse(spec, "give choice { ... }, free { references_from: ... } or number { ... }");
   }
   if (free.num_beams() < 0 || free.num_beams() > kMaxBeams) {
     return Refuse(spec, absl::StrCat("free.num_beams: got ", free.num_beams(), ", expected 1 to ",
@@ -132,9 +145,9 @@ absl::Status CheckFigures(const v1::TaskSpec& spec) {
   for (const int figure : spec.figures()) {
     const auto value = static_cast<v1::TaskFigure>(figure);
     if (!v1::TaskFigure_IsValid(figure) || figure == v1::TASK_FIGURE_UNSPECIFIED ||
-        (value != v1::ANSWER_LOSS && FitsChoice(value) != spec.has_choice())) {
-      return Refuse(spec, absl::StrCat("figure ", FigureName(value), " is not one of ",
-                                       spec.has_choice() ? "choices" : "free answers"));
+        !FitsAnswer(spec, value)) {
+      return Refuse(
+          spec, absl::StrCat("figure ", FigureName(value), " is not one of ", KindOfAnswer(spec)));
     }
     if (figure == v1::F1 && !HasPositive(spec.choice())) {
       return Refuse(spec, "F1 needs choice.positive, one of choice.labels");
@@ -159,11 +172,9 @@ absl::Status CheckTaskSpec(const v1::TaskSpec& spec) {
   if (spec.num_shots() < 0) return Refuse(spec, "num_shots is negative");
   RETURN_IF_ERROR(CheckFiles(spec));
   RETURN_IF_ERROR(CheckTemplates(spec));
-  if (spec.has_choice()) {
-    RETURN_IF_ERROR(CheckChoice(spec));
-  } else {
-    RETURN_IF_ERROR(CheckFree(spec));
-  }
+  RETURN_IF_ERROR(spec.has_choice()   ? CheckChoice(spec)
+                  : spec.has_number() ? CheckNumber(spec)
+                                      : CheckFree(spec));
   return CheckFigures(spec);
 }
 

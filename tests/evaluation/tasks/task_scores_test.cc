@@ -95,7 +95,8 @@ TEST(TaskScoresTest, ScoresOfARandomModelArePinned) {
     return language_model->NewDecoder(routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt
                                                                     : MergeMode::kSegment);
   };
-  ASSERT_OK_AND_ASSIGN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
+  ASSERT_OK_AND_ASSIGN(std::vector<v1::TaskSpec> specs, BuiltinTasks());
+  std::erase_if(specs, [](const v1::TaskSpec& spec) { return spec.has_number(); });
   ASSERT_EQ(specs.size(), std::size(kPinned));
   for (size_t i = 0; i < specs.size(); ++i) {
     LoadedTask task = SampleTask(specs[i].name());

@@ -20,6 +20,11 @@ std::string With(const std::string& from, const std::string& to) {
   return text;
 }
 
+std::string Number(const std::string& answer, const std::string& figure) {
+  return "name: 'n' examples { path: 'a.jsonl' format: JSONL_FILE } prompt: '{q}' " + answer +
+         " figures: " + figure;
+}
+
 TEST(TaskSpecTest, AllTasksAreBuiltIn) {
   ASSERT_OK_AND_ASSIGN(const std::vector<v1::TaskSpec> tasks, BuiltinTasks());
   std::set<std::string> names;
@@ -32,7 +37,7 @@ TEST(TaskSpecTest, AllTasksAreBuiltIn) {
                                           "cola",   "e2e",    "fever",    "hellaswag",  "mawps",
                                           "mrpc",   "nq",     "piqa",     "race_h",     "race_m",
                                           "siqa",   "sst2",   "triviaqa", "winogrande", "yelp",
-                                          "asdiv",  "svamp"}));
+                                          "asdiv",  "stsb",   "svamp"}));
 }
 
 TEST(TaskSpecTest, UnknownTaskNamesTheNearest) {
@@ -41,6 +46,7 @@ TEST(TaskSpecTest, UnknownTaskNamesTheNearest) {
 
 TEST(TaskSpecTest, RefusesWhatCannotBeUsed) {
   ASSERT_OK(ParseTaskSpec(kGood, "my.textproto"));
+  ASSERT_OK(ParseTaskSpec(Number("number { gold: 'n' }", "PEARSON"), "my.textproto"));
   const std::pair<std::string, std::string> broken[] = {
       {With("prompt:", "promt:"), "prompt"},
       {With("capitals", "Capital Cities"), "name"},
@@ -57,6 +63,12 @@ TEST(TaskSpecTest, RefusesWhatCannotBeUsed) {
       {With("JSONL_FILE }", "JSONL_FILE fields { name: 'x' from: 'y' match: 'z' } }"), "group"},
       {With("JSONL_FILE }", "TSV_FILE }"), "columns"},
       {With("JSONL_FILE }", "XML_FILE }"), "records: expected the name of an element"},
+      {With("figures: ACC", "figures: PEARSON"), "pearson is not one of choices"},
+      {Number("number { gold: 'n' }", "ACC"), "acc is not one of numbers"},
+      {Number("number { gold: 'n' }", "ANSWER_LOSS"), "answer_loss is not one of numbers"},
+      {Number("number { }", "PEARSON"), "number.gold is missing"},
+      {Number("free { references_from: 'n' }", "PEARSON"), "pearson is not one of free answers"},
+      {Number("", "PEARSON"), "or number { ... }"},
   };
   for (const auto& [text, message] : broken) {
     EXPECT_FAILS(ParseTaskSpec(text, "my.textproto"), absl::StatusCode::kInvalidArgument,

@@ -134,6 +134,9 @@ AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string ide
   const auto& classes = model.config().label_head().classes();
   asked.classes.assign(classes.begin(), classes.end());
   asked.predicts_numbers = model.config().label_head().regression();
+  asked.step_together = [&](std::span<Decoder* const> decoders, std::span<const int32_t> tokens) {
+    return model.StepTogether(decoders, tokens);
+  };
   asked.new_decoder = [&](v1::InferenceRouting routing) {
     return model.NewDecoder(routing == v1::PROMPT_ROUTING ? MergeMode::kPrompt
                                                           : MergeMode::kSegment);

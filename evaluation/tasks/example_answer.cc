@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/answer_loss.h"
-#include "model/config/beam_search.h"
 
 namespace braid {
 namespace {
@@ -138,6 +137,7 @@ absl::StatusOr<std::vector<int32_t>> SearchTokens(const v1::FreeAnswer& free,
   options.is_complete = [&](std::span<const int32_t> tokens) {
     return decoding.Stopped(tokens).has_value();
   };
+  options.step = asking.step_together;
   BeamSearch search(std::move(options), asking.decoder, context, std::move(logits));
   while (!search.done()) RETURN_IF_ERROR(search.Advance());
   return search.best().tokens;

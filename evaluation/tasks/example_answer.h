@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "evaluation/tasks/task_prompt.h"
+#include "model/config/beam_search.h"
 #include "model/config/decoder.h"
 
 namespace braid {
@@ -55,6 +56,8 @@ struct Asking {
   bool score_references = false;
   // The class of each choice in the logits of a label head; empty for a model of tokens.
   std::vector<size_t> classes = {};
+  // Steps the beams of a search together, which reads the weights once; null for one by one.
+  StepTogetherFunction step_together = nullptr;
 };
 
 // Scores or generates the answer to an example. All choices of a prompt are one batch over its

@@ -227,8 +227,9 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
   const std::unique_ptr<Decoder> unconditional = model.new_decoder(options.routing);
   const std::unique_ptr<Decoder> decoder = model.new_decoder(options.routing);
   const bool needs_reference = NeedsReference(task.spec, options.want_examples);
-  const Asking asking = {shots,          model.codec,     model.context_length, *decoder,
-                         *unconditional, needs_reference, std::move(classes)};
+  const Asking asking = {
+      shots,          model.codec,     model.context_length, *decoder,
+      *unconditional, needs_reference, std::move(classes),   model.step_together};
   const auto total = static_cast<int64_t>(examples.size());
   for (int64_t done = 0; done < total; ++done) {
     progress(done, total);

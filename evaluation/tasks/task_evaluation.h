@@ -30,6 +30,8 @@ struct AskedModel {
   std::vector<std::string> classes = {};
   // True for a label head whose only output is a number.
   bool predicts_numbers = false;
+  // As in Asking.
+  StepTogetherFunction step_together = nullptr;
 };
 
 struct TaskEvaluationOptions {

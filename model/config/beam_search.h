@@ -29,6 +29,10 @@ namespace braid {
 // The most beams that a request may name: each keeps a key-value cache of the whole context.
 inline constexpr int kMaxBeams = 32;
 
+// Runs Decoder::Step on several decoders, as LanguageModel::StepTogether.
+using StepTogetherFunction = std::function<absl::StatusOr<std::vector<std::vector<float>>>(
+    std::span<Decoder* const>, std::span<const int32_t>)>;
+
 struct BeamOptions {
   int num_beams = 1;
   double length_penalty = 1;
@@ -43,10 +47,8 @@ struct BeamOptions {
   // Returns whether a text that was not ended by a token of `ends` ends with its last token. Null
   // for never.
   std::function<bool(std::span<const int32_t>)> is_complete = nullptr;
-  // Runs Decoder::Step on several decoders, as LanguageModel::StepTogether; null for one by one.
-  std::function<absl::StatusOr<std::vector<std::vector<float>>>(std::span<Decoder* const>,
-                                                                std::span<const int32_t>)>
-      step = nullptr;
+  // Null to step the decoders one by one.
+  StepTogetherFunction step = nullptr;
 };
 
 // A text of the search.

@@ -207,6 +207,36 @@ TEST_F(GroupedTaskTest, SpecificationsOfSearchesAreChecked) {
   for (const std::string more :
        {"num_beams: 33", "num_beams: -1", "length_penalty: -1", "no_repeat_ngram: -1"}) {
     const std::string text =
+TEST_F(GroupedTaskTest, BeamsOfASearchStepTogether) {
+  const TextCodec codec = ByteCodec();
+  ASSERT_OK_AND_ASSIGN(const LoadedTask task,
+                       LoadTask(Spec("max_tokens: 6 num_beams: 4"), scratch_.path(), 0));
+  const DemonstrationSet shots(task, 0, 0, codec);
+  const auto answer = [&](const StepTogetherFunction& step_together) {
+    FakeDecoder decoder(257, 100);
+    return AnswerExample(task, 0,
+                         {.shots = shots,
+                          .codec = codec,
+                          .context_length = 100,
+                          .decoder = decoder,
+                          .unconditional = decoder,
+                          .step_together = step_together})
+        .value();
+  };
+  size_t widest = 0;
+  const ExampleAnswer together =
+      answer([&](std::span<Decoder* const> decoders, std::span<const int32_t> tokens) {
+        widest = std::max(widest, decoders.size());
+        std::vector<std::vector<float>> logits;
+        for (size_t i = 0; i < decoders.size(); ++i) {
+          logits.push_back(decoders[i]->Step(tokens[i]).value());
+        }
+        return logits;
+      });
+  EXPECT_EQ(widest, 4u);
+  EXPECT_EQ(together, answer(nullptr));
+}
+
         "name: \"pairs\" examples { path: \"test.csv\" format: CSV_FILE header: true } "
         "prompt: \"{key}\" figures: BLEU free { references_from: \"text\" " +
         more + " }";

@@ -126,15 +126,16 @@ std::string StatedBase(const fs::path& adapter) {
   return name != json.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
-// Warns when the last folder of neither name is a part of the other: a run id is a part of the path
-// of its checkpoints.
+// Warns of adapters without checksums of their base when the last folder of neither name is a part
+// of the other: a run id is a part of the path of its checkpoints.
 void WarnOfOtherBase(const ImportOptions& options, std::ostream& out) {
   const std::string stated = StatedBase(options.adapter);
   const auto last_is_in = [](const fs::path& a, const fs::path& b) {
     const fs::path last = a.has_filename() ? a.filename() : a.parent_path().filename();
     return std::ranges::find(b, last) != b.end();
   };
-  if (stated.empty() || last_is_in(stated, options.base) || last_is_in(options.base, stated)) {
+  if (stated.empty() || last_is_in(stated, options.base) || last_is_in(options.base, stated) ||
+      HasBaseChecksums(options.adapter)) {
     return;
   }
   out << "braid: warning: " << (fs::path(options.adapter) / kAdapterConfigFile).string()

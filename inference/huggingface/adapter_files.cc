@@ -1,15 +1,17 @@
 #include "inference/huggingface/adapter_files.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
-#include "base/json_fields.h"
+#include "base/crc32c.h"
 #include "base/status_macros.h"
-#include "base/strict_json.h"
+#include "formats/safetensors.h"
 #include "formats/weight_files.h"
 #include "inference/huggingface/adapter_tensors.h"
 #include "inference/output_directory.h"
@@ -27,34 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kLabelTask[] = "SEQ_CLS";
-constexpr int kAdapterConfigLevels = 8;
 constexpr char kImportedAdapter[] = "imported";
-
-std::string AdapterConfigText(const AdapterFile& file, const v1::ModelConfig& model,
-                              const std::string& base) {
-  nlohmann::ordered_json saved;  // null: no module but adapters
-  if (model.has_label_head()) saved = nlohmann::ordered_json::array({"score"});
-  const v1::LoraConfig& lora = file.lora;
-  nlohmann::ordered_json json = {{"peft_type", "LORA"},
-                                 {"task_type", model.has_label_head() ? kLabelTask : "CAUSAL_LM"},
-                                 {"base_model_name_or_path", base},
-                                 {"r", lora.rank()},
-                                 {"lora_alpha", lora.alpha()},
-                                 {"lora_dropout", lora.dropout()},
-                                 {"use_rslora", lora.rs_lora()},
-                                 {"target_modules", file.modules},
-                                 {"bias", "none"},
-                                 {"fan_in_fan_out", IsGpt2(model)},
-                                 {"inference_mode", true},
-                                 {"modules_to_save", saved},
-                                 {"rank_pattern", nlohmann::ordered_json::object()},
-                                 {"alpha_pattern", nlohmann::ordered_json::object()}};
-  if (!lora.layers().empty()) {
-    json["layers_to_transform"] = std::vector<int>(lora.layers().begin(), lora.layers().end());
-  }
-  return json.dump(2) + "\n";
-}
+// In the metadata of the weights: the CRC-32C of a matrix of the base, before its name.
+constexpr char kBaseChecksum[] = "base_crc32c.";
 
 absl::Status CheckExportable(const ModelPath& model) {
   const v1::Finetuning& finetuning = model.state.partial.finetuning();
@@ -90,13 +67,55 @@ absl::StatusOr<AdapterFile> ReadAdapters(const ModelPath& model) {
   return AdapterFileOf(model.state.model, finetuning, own);
 }
 
-absl::StatusOr<FileSummary> WriteAdapters(const AdapterFile& file, const fs::path& directory) {
+// Returns the checksums of the base's matrices that have adapters, as metadata.
+absl::StatusOr<std::map<std::string, std::string>> BaseChecksums(const ModelPath& model) {
+  std::map<std::string, uint32_t> checksums;
+  for (const v1::TensorChecksum& tensor : model.state.partial.tensors()) {
+    checksums[tensor.name()] = tensor.crc32c();
+  }
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const ParameterSpec& spec : ParameterLayout(model.state.model)) {
+    shapes[spec.name] = spec.shape;
+  }
+  std::map<std::string, std::string> metadata;
+  for (const AdapterSpec& spec : AdaptersOf(model.state.model, model.state.partial.finetuning())) {
+    auto checksum = checksums.find(spec.matrix);
+    if (checksum == checksums.end()) {  // the checkpoint holds its base
+      std::vector<float> values(static_cast<size_t>(spec.in * spec.out));
+      const CheckpointTensor matrix{spec.matrix, shapes.at(spec.matrix), values};
+      RETURN_IF_ERROR(ReadWeights(model.checkpoint, model.state, {&matrix, 1}));
+      const uint32_t crc32c = Crc32c(AsBytes(std::span<const float>(values)));
+      checksum = checksums.insert({spec.matrix, crc32c}).first;
+    }
+    metadata[kBaseChecksum + spec.matrix] = Crc32cToHex(checksum->second);
+  }
+  return metadata;
+}
+
+// Compares the base of `partial` with the checksums in the metadata of `file`, if there are any.
+absl::Status CheckBaseChecksums(const fs::path& file, const v1::PartialCheckpoint& partial) {
+  ASSIGN_OR_RETURN(const SafetensorsFile weights, SafetensorsFile::Open(file));
+  for (const v1::TensorChecksum& tensor : partial.tensors()) {
+    const auto expected = weights.metadata().find(kBaseChecksum + tensor.name());
+    const std::string got = Crc32cToHex(tensor.crc32c());
+    if (expected == weights.metadata().end() || expected->second == got) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        file.string(), ": tensor ", tensor.name(), " of the base: got checksum ", got, " in ",
+        partial.base().checkpoint(), ", expected ", expected->second,
+        ": not the base that the adapter was trained on; name that model with --base"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileSummary> WriteAdapters(const AdapterFile& file,
+                                          std::map<std::string, std::string> metadata,
+                                          const fs::path& directory) {
   std::vector<TensorInfo> layout;
   for (const AdapterTensor& tensor : file.tensors) {
     layout.push_back({tensor.name, DType::kF32, tensor.shape});
   }
-  ASSIGN_OR_RETURN(auto writer,
-                   SafetensorsWriter::Create(directory / kAdapterWeightsFile, layout, {}));
+  ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(directory / kAdapterWeightsFile, layout,
+                                                          std::move(metadata)));
   for (const AdapterTensor& tensor : file.tensors) {
     RETURN_IF_ERROR(writer->Write(tensor.name, AsBytes(std::span<const float>(tensor.value))));
   }
@@ -170,6 +189,7 @@ absl::StatusOr<TrainingState> AdapterState(const v1::ImportRequest& request,
   const std::vector<CheckpointTensor> tensors = HeldBy(base.state.model, BaseTensors(*state.model));
   RETURN_IF_ERROR(ReadMergedWeights(base.checkpoint, base.state, tensors));
   state.partial = PartialOf(finetuning, base.checkpoint.string(), base.state.step, tensors);
+  RETURN_IF_ERROR(CheckBaseChecksums(file, state.partial));
   RETURN_IF_ERROR(FillAdapters(file, weights, *state.model));
   state.upcycled = UsesExperts(base.state.model);
   state.moments = {0, state.model->trained_values().size()};
@@ -180,38 +200,12 @@ absl::StatusOr<TrainingState> AdapterState(const v1::ImportRequest& request,
 
 }  // namespace
 
-absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text, const fs::path& path) {
-  ASSIGN_OR_RETURN(const nlohmann::json json,
-                   ParseStrictJsonObject(text, kAdapterConfigLevels, path));
-  JsonFields fields(json, path.string());
-  AdapterConfig config;
-  v1::LoraConfig& lora = config.lora;
-  fields.Require(fields.Text("peft_type", "") == "LORA", "peft_type", "LORA");
-  lora.set_rank(static_cast<int32_t>(fields.Integer("r", {.minimum = 1})));
-  lora.set_alpha(fields.Number("lora_alpha", 8));
-  lora.set_dropout(fields.Number("lora_dropout", 0));
-  lora.set_rs_lora(fields.Flag("use_rslora"));
-  fields.RequireOnly("use_dora", false, ": weights by magnitude and direction are not supported");
-  fields.RequireOnly("bias", "none");
-  fields.RequireOnly("lora_bias", false);
-  config.fan_in_fan_out = fields.Flag("fan_in_fan_out");
-  config.labels = fields.Text("task_type", "") == kLabelTask;
-  for (const char* pattern : {"rank_pattern", "alpha_pattern"}) {
-    fields.RequireOnly(pattern, nlohmann::json::object(),
-                       ": adapters of several ranks or scales are not supported");
-  }
-  const nlohmann::json& saved = fields["modules_to_save"];
-  const bool head = config.labels && saved.is_array() &&
-                    std::ranges::all_of(saved, [](const nlohmann::json& module) {
-                      return module == "score" || module == "classifier";
-                    });
-  fields.Require(saved.is_null() || saved.empty() || head, "modules_to_save",
-                 "no modules but adapters, or the score of task_type SEQ_CLS");
-  for (const char* field : {"layer_replication", "target_parameters", "trainable_token_indices"}) {
-    fields.Require(fields[field].is_null(), field, "nothing: adapters of projections only");
-  }
-  RETURN_IF_ERROR(fields.status());
-  return config;
+bool HasBaseChecksums(const fs::path& directory) {
+  const absl::StatusOr<SafetensorsFile> file =
+      SafetensorsFile::Open(directory / kAdapterWeightsFile);
+  return file.ok() && std::ranges::any_of(file->metadata(), [](const auto& entry) {
+           return entry.first.starts_with(kBaseChecksum);
+         });
 }
 
 absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool force,
@@ -219,12 +213,15 @@ absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool fo
   RETURN_IF_ERROR(CheckExportable(model));
   ASSIGN_OR_RETURN(const auto directory, OutputDirectory::Create({output, force, ExportMarkers()}));
   ASSIGN_OR_RETURN(const AdapterFile adapters, ReadAdapters(model));
+  ASSIGN_OR_RETURN(auto metadata, BaseChecksums(model));
   v1::ExportResponse response;
   std::vector<FileSummary> files;
-  ASSIGN_OR_RETURN(files.emplace_back(), WriteAdapters(adapters, directory->staging()));
+  ASSIGN_OR_RETURN(files.emplace_back(),
+                   WriteAdapters(adapters, std::move(metadata), directory->staging()));
   ASSIGN_OR_RETURN(auto config, AtomicFile::Create(directory->staging() / kAdapterConfigFile));
-  RETURN_IF_ERROR(config->Append(
-      AdapterConfigText(adapters, model.state.model, model.state.partial.base().checkpoint())));
+  RETURN_IF_ERROR(
+      config->Append(FormatAdapterConfig(adapters.lora, adapters.modules, model.state.model,
+                                         model.state.partial.base().checkpoint())));
   ASSIGN_OR_RETURN(files.emplace_back(), config->Commit());
   RETURN_IF_ERROR(directory->Publish(directory->staging()));
   for (const FileSummary& file : files) {

@@ -9,18 +9,18 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
-#include "braid/v1/model.pb.h"
+#include "inference/huggingface/adapter_config.h"
 #include "runs/model_path.h"
 
 namespace braid {
 
-inline constexpr char kAdapterConfigFile[] = "adapter_config.json";
 inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
 
 // Returns the files of which an export, of a model or of adapters, has one.
 inline std::vector<std::string> ExportMarkers() { return {"config.json", kAdapterConfigFile}; }
 
-// Writes the adapters of a checkpoint to `output`, completely or not at all. InvalidArgument when
+// Writes the adapters of a checkpoint to `output`, completely or not at all, with the checksums of
+// the base's matrices that they adapt in the metadata. InvalidArgument when
 // it holds none, or other trained parameters too, which these files do not hold.
 absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool force,
                                                  const std::filesystem::path& output);
@@ -28,18 +28,12 @@ absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool fo
 // Handles an import request with a base: writes a checkpoint at step 0 that holds the adapters of
 // request.source_dir and refers to the base. InvalidArgument names the file and the field or tensor
 // that is not supported (DoRA, ranks by pattern, biases, saved modules but a label head, tensors of
-// other names or shapes), and a base that has adapters itself.
+// other names or shapes), and a base that has adapters itself. FailedPrecondition names the first
+// matrix of the base whose checksum is not that of the file, where it has checksums.
 absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& request);
 
-struct AdapterConfig {
-  v1::LoraConfig lora;  // rank, scale and dropout; targets and layers follow from the tensors
-  bool labels = false;  // task_type SEQ_CLS: with a label head
-  bool fan_in_fan_out = false;
-};
-
-// Parses the text of adapter_config.json, at `path` in messages.
-absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text,
-                                                 const std::filesystem::path& path);
+// Returns whether the adapters in `directory` have checksums of their base.
+bool HasBaseChecksums(const std::filesystem::path& directory);
 
 }  // namespace braid
 

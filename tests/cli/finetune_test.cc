@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
+#include "formats/safetensors.h"
 #include "tests/program.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
@@ -125,6 +126,20 @@ TEST_F(FinetuneTest, AHomeCanBeMovedWithItsAdapters) {
     return program.err();
   };
   EXPECT_THAT(warning_with("run-000001"), testing::Not(HasSubstr("warning")));
+  EXPECT_THAT(
+      Error({"import", "--adapter", adapter, "--base", base_.string(), "--force", "-o",
+             (root_ / "imported").string()}),
+      HasSubstr("tensor model.layers.0.self_attn.q_proj.weight of the base: got checksum "));
+  // Files of other programs have no checksums: only the name can show another base.
+  {
+    const fs::path weights = root_ / "adapter/adapter_model.safetensors";
+    const SafetensorsFile file = SafetensorsFile::Open(weights).value();
+    auto writer = SafetensorsWriter::Create(weights, file.tensors(), {}).value();
+    for (const TensorInfo& tensor : file.tensors()) {
+      ASSERT_TRUE(writer->Write(tensor.name, *file.Bytes(tensor.name)).ok());
+    }
+    ASSERT_TRUE(writer->Commit().ok());
+  }
   EXPECT_THAT(warning_with(base_.string()),
               HasSubstr("adapter_config.json: base_model_name_or_path: got "));
   fs::rename(root_ / "home", root_ / "moved");

@@ -63,6 +63,11 @@ void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
            "docs/formats/export.md describes the files\n";
   }
   PrintExpertLayout(response, out);
+  if (response.num_merged_tensors() > 0) {
+    out << absl::StrFormat(
+        "merged adapters into %d tensors; logits differ by at most %.1e of their range\n",
+        response.num_merged_tensors(), response.max_logit_difference());
+  }
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());
   }
@@ -75,6 +80,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_force(options.force);
   request.set_strict(options.strict);
   request.set_adapter(options.adapter);
+  request.set_merge(options.merge);
   request.set_dtype(options.dtype);
   request.set_max_shard_bytes(options.max_shard_bytes);
   request.set_num_threads(options.threads);
@@ -194,7 +200,8 @@ void AddExport(CommandLine& program) {
                         "Export only the adapters of a fine-tuning run, in the format of PEFT");
   command
       ->add_flag("--merge", options->merge,
-                 "Merge the adapters of a fine-tuning run into the weights (the default)")
+                 "Merge the adapters of a fine-tuning run into the weights (the default for such "
+                 "a run; an error for others)")
       ->excludes(adapter);
   command->add_flag("--force", options->force, "Overwrite an existing export");
   AddStrict(command, &options->strict);

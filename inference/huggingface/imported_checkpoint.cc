@@ -25,50 +25,6 @@ namespace fs = std::filesystem;
 constexpr char kImported[] = "imported";
 constexpr size_t kPartElements = size_t{4} << 20;
 
-// Writes the values of one parameter.
-class ParameterWriter {
- public:
-  ParameterWriter(const WeightFiles& weights, SafetensorsWriter* writer)
-      : weights_(weights), writer_(writer) {}
-
-  // Writes the part of the parameter `to` that `tensor` holds. A tensor that is transposed and
-  // holds several parameters is one matrix.
-  absl::Status Write(const FileTensor& tensor, const std::string& to) {
-    const auto size = static_cast<size_t>(tensor.size), place = static_cast<size_t>(tensor.place);
-    if (!tensor.transposed) return Copy(tensor.name, to, place, size);
-    const int64_t rows = tensor.shape.end()[-2], columns = tensor.shape.end()[-1];
-    const auto matrix = static_cast<size_t>(rows * columns);
-    std::vector<float> transposed(matrix);
-    for (size_t first = 0; first < size; first += matrix) {
-      RETURN_IF_ERROR(Read(tensor.name, first, matrix));
-      TransposeMatrices(values_, rows, columns, transposed);
-      const std::span<const float> part =
-          std::span<const float>(transposed).subspan(place, std::min(size, matrix));
-      RETURN_IF_ERROR(writer_->Write(to, AsBytes(part)));
-    }
-    values_ = {};
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Copy(const std::string& from, const std::string& to, size_t place, size_t size) {
-    for (size_t first = 0; first < size; first += kPartElements) {
-      RETURN_IF_ERROR(Read(from, place + first, std::min(kPartElements, size - first)));
-      RETURN_IF_ERROR(writer_->Write(to, AsBytes<float>(values_)));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Read(const std::string& name, size_t first, size_t count) {
-    values_.resize(count);
-    return weights_.ReadRange(name, first, values_);
-  }
-
-  const WeightFiles& weights_;
-  SafetensorsWriter* const writer_;
-  std::vector<float> values_;
-};
-
 absl::StatusOr<ManifestEntry> WriteImportedWeights(const WeightFiles& weights,
                                                    const v1::ModelConfig& config,
                                                    const fs::path& directory) {
@@ -77,10 +33,11 @@ absl::StatusOr<ManifestEntry> WriteImportedWeights(const WeightFiles& weights,
   for (const ParameterSpec& p : parameters) layout.push_back({p.name, DType::kF32, p.shape});
   ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(directory / ModelFileName(0, 1), layout,
                                                           {{"step", "0"}}));
-  ParameterWriter values(weights, writer.get());
   for (const ParameterSpec& parameter : parameters) {
     for (const FileTensor& tensor : FileTensorsOf(config, parameter, HasBareNames(weights))) {
-      RETURN_IF_ERROR(values.Write(tensor, parameter.name));
+      RETURN_IF_ERROR(ReadParameterPart(weights, tensor, [&](std::span<const float> values) {
+        return writer->Write(parameter.name, AsBytes(values));
+      }));
     }
   }
   ASSIGN_OR_RETURN(const FileSummary summary, writer->Commit());
@@ -129,6 +86,30 @@ std::string CommonDType(const WeightFiles& weights, const v1::ModelConfig& confi
 }
 
 }  // namespace
+
+absl::Status ReadParameterPart(const WeightFiles& weights, const FileTensor& tensor,
+                               const TakeValues& take) {
+  const auto size = static_cast<size_t>(tensor.size), place = static_cast<size_t>(tensor.place);
+  std::vector<float> values;
+  if (!tensor.transposed) {
+    for (size_t first = 0; first < size; first += kPartElements) {
+      values.resize(std::min(kPartElements, size - first));
+      RETURN_IF_ERROR(weights.ReadRange(tensor.name, place + first, values));
+      RETURN_IF_ERROR(take(values));
+    }
+    return absl::OkStatus();
+  }
+  const int64_t rows = tensor.shape.end()[-2], columns = tensor.shape.end()[-1];
+  values.resize(static_cast<size_t>(rows * columns));
+  std::vector<float> transposed(values.size());
+  for (size_t first = 0; first < size; first += values.size()) {
+    RETURN_IF_ERROR(weights.ReadRange(tensor.name, first, values));
+    TransposeMatrices(values, rows, columns, transposed);
+    RETURN_IF_ERROR(
+        take(std::span<const float>(transposed).subspan(place, std::min(size, values.size()))));
+  }
+  return absl::OkStatus();
+}
 
 bool HasBareNames(const WeightFiles& weights) { return weights.Find("wte.weight") != nullptr; }
 

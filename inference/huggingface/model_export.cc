@@ -19,6 +19,7 @@
 #include "inference/huggingface/chat_jinja.h"
 #include "inference/huggingface/config_json.h"
 #include "inference/huggingface/file_tensor.h"
+#include "inference/huggingface/merge_check.h"
 #include "inference/huggingface/modeling_braid.h"
 #include "inference/model_conversion.h"
 #include "inference/output_directory.h"
@@ -342,6 +343,20 @@ absl::StatusOr<v1::ExportResponse> ExportAdapterOnly(const v1::ExportRequest& re
   return ExportAdapter(path, request.force(), request.output_dir());
 }
 
+// A merge that is asked for needs adapters, and files to compare with them.
+absl::Status CheckMergeable(const v1::ExportRequest& request, const ModelPath& path) {
+  if (!request.merge()) return absl::OkStatus();
+  if (request.adapter() || request.has_bake_prompt()) {
+    return absl::InvalidArgumentError(absl::StrCat("merge: got ",
+                                                   request.adapter() ? "adapter" : "bake_prompt",
+                                                   " too, expected one of them"));
+  }
+  if (path.state.partial.finetuning().has_lora()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("merge: ", path.checkpoint.string(),
+                   " holds no adapters to merge; export the model without --merge"));
+}
+
 // Loads the model to write. Where a run has split FFNs for its training, that is the dense model,
 // unless the request says how many experts tokens use.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequest& request,
@@ -367,6 +382,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
     AddRouting(baked->mixtures(), &response);
   }
   RETURN_IF_ERROR(WriteAll(source, tokenizer, options, directory->staging(), &response));
+  if (options.check) RETURN_IF_ERROR(options.check(directory->staging(), &response));
   RETURN_IF_ERROR(directory->Publish(directory->staging()));
   response.set_output_dir(directory->path().string());
   response.set_architecture(ArchitectureOf(source.config));
@@ -376,6 +392,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
+  RETURN_IF_ERROR(CheckMergeable(request, path));
   if (request.adapter() || request.has_bake_prompt()) {
     RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
                                      "neither adapters nor merged experts alone compute what the "
@@ -387,7 +404,13 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
     return response;
   }
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
-  ASSIGN_OR_RETURN(const ExportOptions options, OptionsOf(request, path.state, tokenizer));
+  ASSIGN_OR_RETURN(ExportOptions options, OptionsOf(request, path.state, tokenizer));
+  if (path.state.partial.finetuning().has_lora() && !request.has_bake_prompt()) {
+    ASSIGN_OR_RETURN(const MergeCheck check, MergeCheck::Create(path, options.dtype));
+    options.check = [check](const fs::path& directory, v1::ExportResponse* response) {
+      return check.Compare(directory, response);
+    };
+  }
   ASSIGN_OR_RETURN(const auto model, LoadToExport(request, path));
   if (request.has_active_experts()) {
     RETURN_IF_ERROR(

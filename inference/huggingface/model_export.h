@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct ExportOptions {
   std::optional<std::vector<int32_t>> bake_prompt = {};
   // Replaces an existing export at `output`.
   bool force = false;
+  // Receives the complete files before they are published, which its error prevents; may add to the
+  // response.
+  std::function<absl::Status(const std::filesystem::path& directory, v1::ExportResponse*)> check =
+      nullptr;
 };
 
 // Writes `output`, completely or not at all; the same arguments give the same bytes. `tokenizer` is
@@ -41,8 +46,9 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model,
                                                const std::filesystem::path& output);
 
 // Handles an export request; `request.model` is a run or checkpoint directory. Weights that were
-// imported keep their element type unless the request names another. InvalidArgument
-// names the field that is out of range; also the errors of FindModel.
+// imported keep their element type unless the request names another. Adapters are merged, which is
+// compared with the model that has them before anything is published (MergeCheck), except in baked
+// models. InvalidArgument names the field that is out of range; also the errors of FindModel.
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request);
 
 }  // namespace braid

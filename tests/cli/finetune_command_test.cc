@@ -121,7 +121,15 @@ TEST_F(FinetuneCommandTest, SplitsOnceTunesAndExportsADenseModel) {
   EXPECT_NE(other["spec"]["init_from"], start.string());
 
   EXPECT_EQ(Exported("run-000001", "tuned"), "LlamaForCausalLM");
-  EXPECT_EQ(Exported("run-000001", "merged", {"--merge"}), "LlamaForCausalLM");
+  const Outcome merged =
+      Braid({"export", "run-000001", "-o", (root_ / "merged").string(), "--merge"});
+  EXPECT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_THAT(merged.out, HasSubstr("LlamaForCausalLM"));
+  EXPECT_THAT(merged.out, HasSubstr("merged adapters into 4 tensors; logits differ"));
+  const Outcome no_adapters =
+      Braid({"export", base_->string(), "-o", (root_ / "none").string(), "--merge"});
+  EXPECT_EQ(no_adapters.exit_code, 2);
+  EXPECT_THAT(no_adapters.err, HasSubstr("holds no adapters to merge"));
   EXPECT_EQ(Exported("run-000001", "routed", {"--active-experts", "4"}), "BraidSoftMoeForCausalLM");
   Exported(base_->string(), "plain");
   ASSERT_OK_AND_ASSIGN(const auto tuned, SafetensorsFile::Open(root_ / "tuned/model.safetensors"));

@@ -4,18 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "formats/npy.h"
+#include "inference/huggingface/merge_check.h"
 #include "model/config/finetuning_config.h"
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
@@ -71,6 +74,27 @@ class AdapterFilesTest : public ModelImportTest {
     RETURN_IF_ERROR(SaveState(state, staging, "random", base.checkpoint / kTokenizerFile));
     fs::rename(CheckpointPath(staging, state.step), directory);
     return std::move(state.model);
+  }
+
+  // Writes a checkpoint with random adapters of `targets` and returns its path.
+  fs::path RandomAdapters(const std::string& base, const std::vector<const char*>& targets) {
+    const ModelPath path = FindModel(base, true).value();
+    v1::Finetuning finetuning;
+    finetuning.mutable_lora()->set_rank(2);
+    for (const char* target : targets) finetuning.mutable_lora()->add_targets(target);
+    finetuning = ResolveFinetuning(finetuning, path.state.model).value();
+    const fs::path checkpoint = scratch_ / "random";
+    EXPECT_OK(PutRandomAdapters(path, finetuning, checkpoint).status());
+    return checkpoint;
+  }
+
+  static v1::ExportRequest MergeRequest(const std::string& model, const fs::path& output) {
+    v1::ExportRequest request;
+    request.set_model(model);
+    request.set_output_dir(output.string());
+    request.set_merge(true);
+    request.set_force(true);
+    return request;
   }
 
   static fs::path Golden() { return BRAID_GOLDEN_MODELS; }
@@ -218,6 +242,98 @@ TEST_F(AdapterFilesTest, LabelHeadsOfPeftGiveItsScoresAndTheirOwnFiles) {
   Put(kAdapterWeightsFile, {{head, empty}});
   EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
                "score.weight: got shape [1099511627776, 0], expected [classes, ");
+}
+
+TEST_F(AdapterFilesTest, MergedExportsReportWhatTheyChangedAndTheirLargestDifference) {
+  SetModelThreads(1);
+  for (const char* name : {"llama2", "llama3", "gpt2"}) {
+    const std::string checkpoint = RandomAdapters(Base(name), {"q", "down"}).string();
+    for (const auto& [dtype, bound] :
+         {std::pair("float32", 1e-4), {"float16", 0.01}, {"bfloat16", 0.05}}) {
+      v1::ExportRequest request = MergeRequest(checkpoint, scratch_ / "merged");
+      request.set_dtype(dtype);
+      ASSERT_OK_AND_ASSIGN(const v1::ExportResponse response, Export(request));
+      EXPECT_EQ(response.num_merged_tensors(), 2 * 2) << name << " " << dtype;
+      EXPECT_LE(response.max_logit_difference(), bound) << name << " " << dtype;
+      EXPECT_GT(response.max_logit_difference(), 0);
+    }
+    fs::remove_all(checkpoint);
+  }
+  v1::ExportRequest plain = MergeRequest(Base("llama2"), scratch_ / "plain");
+  EXPECT_FAILS(Export(plain), absl::StatusCode::kInvalidArgument, "holds no adapters to merge",
+               "without --merge");
+  plain.set_adapter(true);
+  EXPECT_FAILS(Export(plain), absl::StatusCode::kInvalidArgument, "merge: got adapter too");
+}
+
+TEST_F(AdapterFilesTest, WrongMergesAreNotPublished) {
+  SetModelThreads(1);
+  const std::string base = Base("llama2");
+  const std::string checkpoint = RandomAdapters(base, {"q", "v"}).string();
+  ASSERT_OK(Export(MergeRequest(checkpoint, source())));
+  const ModelPath path = FindModel(checkpoint, true).value();
+  ASSERT_OK_AND_ASSIGN(const MergeCheck check, MergeCheck::Create(path, DType::kF32));
+  v1::ExportResponse response;
+  ASSERT_OK(check.Compare(source(), &response));
+  EXPECT_EQ(response.num_merged_tensors(), 2 * 2);
+  // One element of a merged matrix is wrong.
+  ChangeTensors([](auto& tensors) {
+    std::string& bytes = tensors.at("model.layers.1.self_attn.v_proj.weight").bytes;
+    float value;
+    std::memcpy(&value, &bytes[4 * 7], sizeof value);
+    value += 0.05f;
+    std::memcpy(&bytes[4 * 7], &value, sizeof value);
+  });
+  EXPECT_FAILS(check.Compare(source(), &response), absl::StatusCode::kDataLoss,
+               "the logits of the merged model differ", "expected at most 1e-04");
+  // A merge that changes nothing.
+  v1::ExportRequest plain = MergeRequest(base, source());
+  plain.set_merge(false);
+  ASSERT_OK(Export(plain));
+  EXPECT_FAILS(check.Compare(source(), &response), absl::StatusCode::kDataLoss, "differ");
+  // A tensor that cannot be read.
+  ChangeTensors([](auto& tensors) { tensors.erase("model.norm.weight"); });
+  EXPECT_FAILS(check.Compare(source(), &response), absl::StatusCode::kDataLoss,
+               "cannot be read back", "model.norm.weight");
+  // The error of a check keeps the files from being published.
+  const auto model = LoadModel(base).value();
+  ExportOptions options;
+  options.check = [](const fs::path& directory, v1::ExportResponse*) {
+    EXPECT_TRUE(fs::exists(directory / "model.safetensors"));
+    return absl::DataLossError("wrong");
+  };
+  EXPECT_FAILS(ExportModel(*model, TestTokenizerPath(), options, scratch_ / "none"),
+               absl::StatusCode::kDataLoss, "wrong");
+  EXPECT_FALSE(fs::exists(scratch_ / "none"));
+}
+
+TEST_F(AdapterFilesTest, AdaptersAreRefusedOnABaseWithOtherWeights) {
+  const std::string base = Base("llama2");
+  const std::string checkpoint = RandomAdapters(base, {"q", "v"}).string();
+  v1::ExportRequest request;
+  request.set_model(checkpoint);
+  request.set_output_dir(source().string());
+  request.set_adapter(true);
+  ASSERT_OK(Export(request));
+  EXPECT_TRUE(HasBaseChecksums(source()));
+  ASSERT_OK(Import(AdapterRequest(source(), base)));
+  // The same shapes, but one matrix that has an adapter is another.
+  const fs::path adapter = scratch_ / "adapter";
+  fs::rename(source(), adapter);
+  fs::copy(Golden() / "llama2", source());
+  ChangeTensors(
+      [](auto& tensors) { tensors.at("model.layers.1.self_attn.q_proj.weight").bytes[2] ^= 1; });
+  v1::ImportRequest other = Request();
+  other.set_tokenizer(TestTokenizerPath().string());
+  other.set_output_dir((scratch_ / "other").string());
+  ASSERT_OK(Import(other));
+  EXPECT_FAILS(Import(AdapterRequest(adapter, other.output_dir())),
+               absl::StatusCode::kFailedPrecondition,
+               "tensor model.layers.1.self_attn.q_proj.weight of the base: got checksum ",
+               "not the base that the adapter was trained on");
+  // Files of PEFT have no checksums.
+  EXPECT_FALSE(HasBaseChecksums(Golden() / "llama2-adapter"));
+  EXPECT_OK(Import(AdapterRequest(Golden() / "llama2-adapter", other.output_dir())));
 }
 
 TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {

@@ -259,8 +259,8 @@ class LanguageModel::Impl {
 
   ForwardResult Evaluate(std::span<const int32_t> inputs, std::span<const int32_t> targets,
                          int64_t batch_size, MergeMode mode, bool want_routing,
-                         std::span<const int32_t> first_visible,
-                         std::span<const float> numbers) const {
+                         std::span<const int32_t> first_visible, std::span<const float> numbers,
+                         bool want_predicted) const {
     const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
     const HiddenStates states = Run(inputs, batch_size, mode, first_visible, counted);
     const at::Tensor wanted = TokenTensor(targets, 1)[0];
@@ -269,31 +269,25 @@ class LanguageModel::Impl {
             ? TokenLosses(states.hidden, weights_.head, wanted, config_.logit_soft_cap())
             : SquaredErrors(states.hidden, weights_.head, wanted, NumberTensor(numbers));
     ForwardResult result{.token_loss = ToVector<float>(losses)};
-    if (config_.has_label_head() && numbers.empty()) {
-      result.predicted = BestClasses(states.hidden, targets);
-    }
+    if (want_predicted && numbers.empty()) result.predicted = Predicted(states.hidden, targets);
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
   }
 
   // Returns ForwardResult::predicted.
-  std::vector<int32_t> BestClasses(const at::Tensor& hidden,
-                                   std::span<const int32_t> targets) const {
+  std::vector<int32_t> Predicted(const at::Tensor& hidden, std::span<const int32_t> targets) const {
     std::vector<int64_t> rows;
     for (size_t i = 0; i < targets.size(); ++i) {
       if (targets[i] >= 0) rows.push_back(static_cast<int64_t>(i));
     }
-    std::vector<int32_t> best(targets.size(), -1);
-    if (rows.empty()) return best;
+    std::vector<int32_t> predicted(targets.size(), -1);
     const at::Tensor counted = hidden.index_select(0, at::tensor(rows, at::kLong));
-    const std::vector<float> logits =
-        ToVector<float>(HeadLogits(counted, weights_.head, config_.logit_soft_cap()));
-    const auto classes = static_cast<int64_t>(logits.size() / rows.size());
+    const at::Tensor highest = HighestOutputs(counted, weights_.head, config_.logit_soft_cap());
     for (size_t i = 0; i < rows.size(); ++i) {
-      const auto first = logits.begin() + static_cast<int64_t>(i) * classes;
-      best[rows[i]] = static_cast<int32_t>(std::max_element(first, first + classes) - first);
+      predicted[static_cast<size_t>(rows[i])] =
+          static_cast<int32_t>(highest.data_ptr<int64_t>()[i]);
     }
-    return best;
+    return predicted;
   }
 
   std::vector<float> Logits(std::span<const int32_t> inputs, int64_t batch_size) const {
@@ -438,17 +432,16 @@ absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
   });
 }
 
-absl::StatusOr<ForwardResult> LanguageModel::Evaluate(std::span<const int32_t> inputs,
-                                                      std::span<const int32_t> targets,
-                                                      int64_t batch_size, MergeMode mode,
-                                                      bool want_routing,
-                                                      std::span<const int32_t> first_visible,
-                                                      std::span<const float> numbers) {
+absl::StatusOr<ForwardResult> LanguageModel::Evaluate(
+    std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
+    MergeMode mode, bool want_routing, std::span<const int32_t> first_visible,
+    std::span<const float> numbers, bool want_predicted) {
   RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, numbers, batch_size));
   RETURN_IF_ERROR(impl_->CheckVisible(first_visible, inputs.size(), batch_size));
   RETURN_IF_ERROR(impl_->CheckInference());
   return WithoutGradients<ForwardResult>([&] {
-    return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible, numbers);
+    return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible, numbers,
+                           want_predicted);
   });
 }
 

@@ -74,8 +74,8 @@ struct ForwardResult {
   std::vector<float> token_loss;
   // One entry per layer with experts, by ascending layer. Empty unless requested.
   std::vector<LayerRoutingWeights> routing = {};
-  // [B, L]: the class with the highest score, the first of equal ones, where the target is not
-  // negative, and -1 elsewhere. Empty without a label head that classifies.
+  // [B, L]: the token or class with the highest logit, the first of equal ones, where the target is
+  // not negative, and -1 elsewhere. Empty unless requested, and for a regression.
   std::vector<int32_t> predicted = {};
 };
 
@@ -192,12 +192,14 @@ class LanguageModel {
   // Returns losses without computing gradients. kSegment routes as in training, except that expert
   // choice routes causally; kPrompt routes each whole sequence on the mean of its first segment
   // (see MergeMode). A token that chooses uses InferenceExperts experts. `first_visible` and
-  // `numbers` as in BatchIdentity. Errors as ForwardBackward.
+  // `numbers` as in BatchIdentity. `want_predicted` costs one more product of the head for
+  // positions with a target. Errors as ForwardBackward.
   absl::StatusOr<ForwardResult> Evaluate(std::span<const int32_t> inputs,
                                          std::span<const int32_t> targets, int64_t batch_size,
                                          MergeMode mode, bool want_routing,
                                          std::span<const int32_t> first_visible = {},
-                                         std::span<const float> numbers = {});
+                                         std::span<const float> numbers = {},
+                                         bool want_predicted = false);
 
   // Returns the logits [B, L, HeadWidth], routed as kSegment.
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> inputs, int64_t batch_size);

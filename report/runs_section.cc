@@ -48,7 +48,7 @@ std::string PerplexityCell(const ReportRun& run) {
                       "</span>");
 }
 
-// Returns the newest accuracy of a label head on the validation examples; nothing without any.
+// Returns the newest accuracy on the validation examples; nothing without any.
 std::optional<double> AccuracyOf(const ReportRun& run) {
   for (auto step = run.metrics.rbegin(); step != run.metrics.rend(); ++step) {
     if (step->validation().has_accuracy()) return step->validation().accuracy();

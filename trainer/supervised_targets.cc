@@ -56,10 +56,13 @@ absl::StatusOr<SupervisedTargets> SupervisedTargets::Open(const std::filesystem:
   return targets;
 }
 
-void SupervisedTargets::Apply(int64_t instance, int64_t sequence, Batch* batch) const {
+std::span<const SupervisedSpan> SupervisedTargets::AnswersOf(int64_t instance) const {
   BRAID_CHECK(0 <= instance && instance + 1 < std::ssize(first_)) << instance;
-  const std::span spans =
-      std::span(spans_).subspan(first_[instance], first_[instance + 1] - first_[instance]);
+  return std::span(spans_).subspan(first_[instance], first_[instance + 1] - first_[instance]);
+}
+
+void SupervisedTargets::Apply(int64_t instance, int64_t sequence, Batch* batch) const {
+  const std::span spans = AnswersOf(instance);
   const auto length = static_cast<int64_t>(batch->inputs.size()) / batch->batch_size;
   batch->first_visible.resize(batch->inputs.size());
   FillVisible(spans, std::span(batch->first_visible).subspan(sequence * length, length));

@@ -30,6 +30,9 @@ class SupervisedTargets {
   // itself only. A label is the target of the last token of its prompt.
   void Apply(int64_t instance, int64_t sequence, Batch* batch) const;
 
+  // Returns the answers of an instance, in their order.
+  std::span<const SupervisedSpan> AnswersOf(int64_t instance) const;
+
  private:
   void ApplyLabels(std::span<const SupervisedSpan> spans, int64_t begin, Batch* batch) const;
 

@@ -21,19 +21,21 @@ struct WindowSums {
   double tokens = 0;
   double nats_after = 0;  // without the first segment
   double tokens_after = 0;
-  double correct = 0;  // labels among `tokens` with the highest score
+  double answers = 0;  // all but numbers
+  double correct = 0;  // answers whose targets all have the highest logit
 
   void Add(const WindowSums& other) {
     nats += other.nats;
     tokens += other.tokens;
     nats_after += other.nats_after;
     tokens_after += other.tokens_after;
+    answers += other.answers;
     correct += other.correct;
   }
   double loss() const { return tokens > 0 ? nats / tokens : 0; }
   double loss_after() const { return tokens_after > 0 ? nats_after / tokens_after : 0; }
 };
-constexpr size_t kNumbersPerWindow = 5;
+constexpr size_t kNumbersPerWindow = 6;
 
 int64_t NumWindows(const Validation::Domain& domain) {
   if (domain.targets.has_value()) return domain.loader.num_instances();
@@ -67,13 +69,23 @@ absl::StatusOr<WindowSums> ScoreAnswers(const Validation::Domain& domain, int64_
   ASSIGN_OR_RETURN(
       const ForwardResult result,
       model.Evaluate(batch.inputs, batch.targets, /*batch_size=*/1, MergeMode::kSegment,
-                     /*want_routing=*/false, batch.first_visible, batch.numbers));
+                     /*want_routing=*/false, batch.first_visible, batch.numbers,
+                     /*want_predicted=*/true));
   WindowSums sums;
   for (size_t t = 0; t < batch.targets.size(); ++t) {
     if (batch.targets[t] < 0) continue;
     sums.nats += result.token_loss[t];
     ++sums.tokens;
-    if (!result.predicted.empty()) sums.correct += result.predicted[t] == batch.targets[t];
+  }
+  if (result.predicted.empty()) return sums;
+  for (const SupervisedSpan& answer : domain.targets->AnswersOf(instance)) {
+    bool correct = true;
+    // Targets are the tokens after the inputs.
+    for (int32_t t = answer.answer_begin - 1; t < answer.end - 1; ++t) {
+      correct &= result.predicted[t] == batch.targets[t];
+    }
+    ++sums.answers;
+    sums.correct += correct;
   }
   return sums;
 }
@@ -191,7 +203,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
     double* const to = &numbers[w * kNumbersPerWindow];
     to[0] = sums->nats, to[1] = sums->tokens;
     to[2] = sums->nats_after, to[3] = sums->tokens_after;
-    to[4] = sums->correct;
+    to[4] = sums->answers, to[5] = sums->correct;
   }
   RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(numbers)));
@@ -199,7 +211,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
   std::vector<WindowSums> by_domain(domains_.size());
   for (size_t w = 0; w < windows_.size(); ++w) {
     const double* const from = &numbers[w * kNumbersPerWindow];
-    const WindowSums sums = {from[0], from[1], from[2], from[3], from[4]};
+    const WindowSums sums = {from[0], from[1], from[2], from[3], from[4], from[5]};
     total.Add(sums);
     by_domain[windows_[w].domain].Add(sums);
   }
@@ -207,10 +219,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
   metrics.set_loss(total.loss());
   metrics.set_loss_after_first_segment(total.loss_after());
   metrics.set_num_windows(num_windows());
-  const v1::ModelConfig& config = model.config();
-  if (config.has_label_head() && !config.label_head().regression() && total.tokens > 0) {
-    metrics.set_accuracy(total.correct / total.tokens);
-  }
+  if (total.answers > 0) metrics.set_accuracy(total.correct / total.answers);
   for (size_t d = 0; d < domains_.size(); ++d) {
     v1::ValidationDomain* const domain = metrics.add_domains();
     domain->set_dataset(domains_[d].dataset);

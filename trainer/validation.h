@@ -39,7 +39,8 @@ class Validation {
 
   int64_t num_windows() const { return static_cast<int64_t>(windows_.size()); }
 
-  // Returns the losses of the weights, and the accuracy of a label head that classifies; `seconds`
+  // Returns the losses of the weights, and the accuracy on the answers of supervised datasets: the
+  // share whose targets, tokens or a class, all have the highest logit. `seconds`
   // and the comparison with earlier validations are left unset. Collective: rank r scores the
   // windows r, r + world_size, ... Every window is scored by itself and all sums are taken in one
   // order, so the result has the same bits for every number of ranks and every batch size.

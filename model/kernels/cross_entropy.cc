@@ -268,6 +268,26 @@ at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const a
   return losses;
 }
 
+at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
+  const int64_t rows = ChunkRows(head.size(0)), outputs = head.size(0);
+  at::Tensor highest = at::empty({hidden.size(0)}, at::kLong);
+  for (int64_t start = 0; start < hidden.size(0); start += rows) {
+    const int64_t n = std::min(rows, hidden.size(0) - start);
+    const at::Tensor logits = HeadLogits(hidden.narrow(0, start, n), head, soft_cap)
+                                  .to(at::kCPU, at::kFloat)
+                                  .contiguous();
+    const float* const values = logits.data_ptr<float>();
+    int64_t* const to = highest.data_ptr<int64_t>() + start;
+    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float* const row = values + i * outputs;
+        to[i] = std::max_element(row, row + outputs) - row;
+      }
+    });
+  }
+  return highest;
+}
+
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
                          const at::Tensor& targets, const at::Tensor& numbers) {
   const ScopedPhase phase(Phase::kHead);

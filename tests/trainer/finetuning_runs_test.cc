@@ -13,8 +13,10 @@
 #include "tests/trainer/finetuning_fixture.h"
 #include "trainer/gradient_pass.h"
 #include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_data.h"
 #include "trainer/training_state.h"
+#include "trainer/validation.h"
 
 namespace braid {
 namespace finetuning_runs_test {
@@ -121,6 +123,53 @@ TEST_F(FinetuningRunsTest, ValidationScoresAnswersOfTheHeldOutPart) {
   EXPECT_NEAR(validation.loss(), nats / tokens, 1e-4);
   EXPECT_EQ(validation.best_step(), 5);
   EXPECT_NEAR(validation.best_loss(), validation.loss(), 1e-12);
+}
+
+// Trained on the validation part itself, a model comes to know its answers one after the other. The
+// oracle looks at the logits of each example alone.
+TEST_F(FinetuningRunsTest, AccuracyIsTheShareOfAnswersWhoseTokensAllHaveTheHighestLogit) {
+  const std::vector<TinyExample> heldout = TinyExamples(4, 77);
+  std::vector<TinyExample> examples;
+  for (int i = 0; i < 9; ++i) examples.insert(examples.end(), heldout.begin(), heldout.end());
+  const fs::path dataset = NewDirectory("known");
+  WriteTinySupervised(dataset, examples, 3);
+  std::set<double> seen;
+  for (const int64_t steps : {1, 25, 60, 200}) {
+    v1::RunSpec spec = TinyDenseSpec(dataset, steps);
+    spec.mutable_optimizer()->set_learning_rate(1e-2);
+    spec.mutable_validation()->set_windows(2);
+    spec = ResolveRunSpec(spec).value();
+    const RunDirectory run = Trained(spec);
+    const auto model = LoadModel(NewestOf(run)).value();
+    double right = 0, answers = 0;
+    for (const TinyExample& example : heldout) {
+      const std::vector<float> logits = model->Logits(example.tokens, 1).value();
+      const size_t vocabulary = logits.size() / example.tokens.size();
+      for (const auto& [begin, end] : example.answers) {
+        bool correct = true;
+        for (int32_t t = begin; t < end; ++t) {
+          const auto row = std::span(logits).subspan((t - 1) * vocabulary, vocabulary);
+          correct &= std::ranges::max_element(row) - row.begin() == example.tokens[t];
+        }
+        ++answers;
+        right += correct;
+      }
+    }
+    EXPECT_EQ(answers, 5) << "one example has two";
+    seen.insert(right / answers);
+    EXPECT_EQ(run.ReadMetrics(0)->back().validation().accuracy(), right / answers) << steps;
+    for (const int ranks : {1, 2, 3}) {
+      const auto results = RunThreadedRanks(ranks, [&](Communicator& communicator) {
+        const auto own = LoadModel(NewestOf(run)).value();
+        const auto metrics = Validation::Open(spec)->Score(*own, communicator);
+        if (!metrics.ok()) return metrics.status();
+        EXPECT_EQ(metrics->accuracy(), right / answers) << ranks;
+        return absl::OkStatus();
+      });
+      for (const absl::Status& status : results) EXPECT_OK(status);
+    }
+  }
+  EXPECT_GT(seen.size(), 1u) << "training changes the accuracy";
 }
 
 TEST_F(FinetuningRunsTest, SpeedCountsAllPositionsAndTokensOnlyTargets) {

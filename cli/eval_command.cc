@@ -48,6 +48,7 @@ struct PerplexityOptions {
   int32_t max_windows = 0, bootstrap = 0, threads = 0;
   uint64_t seed = 0;
   std::optional<uint64_t> routing_seed;
+  InputNoiseFlags noise;
   double confidence = 0;
   bool strict = false;
 };
@@ -62,6 +63,8 @@ v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
   request.mutable_active_experts()->Assign(options.active_experts.begin(),
                                            options.active_experts.end());
   if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
+  request.set_embedding_noise(options.noise.noise);
+  request.set_noise_seed(options.noise.seed);
   for (const std::string& name : options.fixed_weights) {
     request.add_fixed_weights(FixedWeightsByName().at(name));
   }
@@ -150,6 +153,7 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
                    "Seed of the experts of models with the gate RANDOM (default: all experts "
                    "together)")
       ->check(Seed());
+  AddInputNoise(command, &options->noise);
   command
       ->add_option("--max-windows", options->max_windows,
                    "Maximum windows per domain (default: all)")

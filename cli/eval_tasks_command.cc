@@ -30,6 +30,7 @@ struct TasksOptions {
   int32_t shots = -1, max_examples = 0, threads = 0;
   uint64_t seed = 0;
   std::optional<uint64_t> routing_seed;
+  InputNoiseFlags noise;
   bool list = false, strict = false;
 };
 
@@ -88,6 +89,8 @@ absl::StatusOr<v1::EvaluateTasksRequest> MakeRequest(const TasksOptions& options
   request.mutable_active_experts()->Assign(options.active_experts.begin(),
                                            options.active_experts.end());
   if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
+  request.set_embedding_noise(options.noise.noise);
+  request.set_noise_seed(options.noise.seed);
   request.set_max_examples(options.max_examples);
   request.set_seed(options.seed);
   request.set_num_threads(options.threads);
@@ -167,6 +170,7 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
                    "Seed of the experts of models with the gate RANDOM (default: all experts "
                    "together)")
       ->check(Seed());
+  AddInputNoise(command, &options->noise);
   command
       ->add_option("--max-examples", options->max_examples,
                    "Maximum examples per task (default: all)")

@@ -30,7 +30,8 @@ bool MayBelongToRuns(const v1::EvaluateRequest& request) {
   return request.paths().empty() && request.max_windows_per_domain() == 0 &&
          request.first_positions() == 0 && !request.want_windows() &&
          request.fixed_weights().empty() && request.bootstrap_samples() == 0 &&
-         request.bootstrap_seed() == 0 && request.confidence() == 0 && !request.has_routing_seed();
+         request.bootstrap_seed() == 0 && request.confidence() == 0 &&
+         !request.has_routing_seed() && request.embedding_noise() == 0;
 }
 
 bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_dir) {

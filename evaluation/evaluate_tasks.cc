@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "evaluation/inference_routings.h"
@@ -326,6 +327,10 @@ absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
     routing_seed = request.routing_seed();
     absl::StrAppend(&identity, " routing ", *routing_seed);
   }
+  if (request.embedding_noise() != 0) {
+    absl::StrAppendFormat(&identity, " noise %.17g %d", request.embedding_noise(),
+                          request.noise_seed());
+  }
   return TaskModel{name, std::move(path), std::move(answers_dir), std::move(identity),
                    routing_seed};
 }
@@ -362,6 +367,7 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
   ASSIGN_OR_RETURN(std::vector<int> active,
                    ActiveExperts(request, found.path.state.model, found.routing_seed.has_value()));
   if (found.routing_seed) RETURN_IF_ERROR(model->SetRoutingSeed(*found.routing_seed));
+  RETURN_IF_ERROR(model->SetInputNoise(request.embedding_noise(), request.noise_seed()));
   const int before = result->results_size();
   RETURN_IF_ERROR(TaskRun(request, *model, asked, std::move(active), std::move(routings),
                           found.answers_dir, contamination, trained, emit)

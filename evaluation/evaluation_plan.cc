@@ -1,6 +1,7 @@
 #include "evaluation/evaluation_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -57,6 +58,12 @@ class Planner {
     if (request_.first_positions() < 0) {
       return Invalid("first_positions: got ", request_.first_positions(), ", expected 0 or more");
     }
+    if (!std::isfinite(request_.embedding_noise()) || request_.embedding_noise() < 0) {
+      return Invalid("embedding_noise: got ", request_.embedding_noise(),
+                     ", expected a number of at least 0");
+    }
+    plan_.embedding_noise = request_.embedding_noise();
+    plan_.noise_seed = request_.noise_seed();
     plan_.want_windows = request_.want_windows();
     ASSIGN_OR_RETURN(plan_.bootstrap, ResolveBootstrap(request_));
     ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));

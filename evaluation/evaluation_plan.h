@@ -54,6 +54,9 @@ struct EvaluationPlan {
   std::vector<TextCut> cuts;
   BootstrapOptions bootstrap;
   bool want_windows = false;
+  // As in EvaluateRequest.
+  double embedding_noise = 0;
+  uint64_t noise_seed = 0;
   // Empty when files are evaluated.
   std::filesystem::path dataset_dir;
   // Statistics of the files, when files are evaluated.

@@ -52,7 +52,9 @@ class Evaluator {
       event_.set_done(event_.done() + windows);
       emit_(event_);
     };
-    ScoreOptions options = {.first_segment_length = cut.first_segment_length};
+    ScoreOptions options = {.first_segment_length = cut.first_segment_length,
+                            .embedding_noise = plan_.embedding_noise,
+                            .noise_seed = plan_.noise_seed};
     TextScore routed;
     std::vector<int> numbers = to_score.active_experts;
     if (numbers.empty()) numbers = {InferenceExperts(model->config(), seeded)};

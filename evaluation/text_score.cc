@@ -76,6 +76,7 @@ void LossSums::Add(const LossSums& other) {
 
 absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& text, int32_t eos,
                                         const ScoreOptions& options, const WindowsScored& scored) {
+  RETURN_IF_ERROR(model.SetInputNoise(options.embedding_noise, options.noise_seed));
   const int64_t length = model.config().sequence_length();
   const int64_t per_pass = std::max<int64_t>(kTextScoreTokensPerPass / length, 1);
   const int64_t windows = text.num_windows(length);

@@ -48,13 +48,16 @@ struct ScoreOptions {
   // Number of leading tokens of each window that do not count as after the first segment. A model
   // that routes its first segment on itself sees the tokens there that it predicts.
   int64_t first_segment_length = 0;
+  // As in LanguageModel::SetInputNoise.
+  double embedding_noise = 0;
+  uint64_t noise_seed = 0;
 };
 
 // Receives the number of windows scored since the last call.
 using WindowsScored = std::function<void(int64_t windows)>;
 
-// Scores all windows of a domain, of the model's sequence_length. Requires tokens of the model's
-// vocabulary.
+// Scores all windows of a domain, of the model's sequence_length, and leaves the noise of `options`
+// set. Requires tokens of the model's vocabulary.
 absl::StatusOr<DomainScore> ScoreDomain(LanguageModel& model, const DomainText& text, int32_t eos,
                                         const ScoreOptions& options, const WindowsScored& scored);
 absl::StatusOr<TextScore> ScoreText(LanguageModel& model, const EvaluationText& text,

@@ -11,8 +11,8 @@
 namespace braid {
 namespace {
 
-// Random stream of the noise.
-constexpr uint64_t kNoiseStream = 0x4E0153;
+// Random streams of the noise in training and outside.
+constexpr uint64_t kNoiseStream = 0x4E0153, kInputStream = 0x4E0154;
 
 // Returns the number of tokens of the example of each token of a sequence.
 std::vector<int64_t> ExampleLengths(const int32_t* first_visible, int64_t length) {
@@ -49,6 +49,26 @@ at::Tensor EmbeddingNoise(const RoutingContext& context, const at::Tensor& first
     }
   });
   return noise;
+}
+
+at::Tensor NoiseOfTokens(const InputNoise& noise, const at::Tensor& tokens,
+                         const at::Tensor& positions, int64_t width) {
+  const at::Tensor ids = tokens.to(at::kCPU).contiguous();
+  const at::Tensor places = positions.to(at::kCPU).contiguous();
+  at::Tensor result = at::empty({ids.size(0), width}, at::kFloat);
+  const int64_t *id = ids.data_ptr<int64_t>(), *place = places.data_ptr<int64_t>();
+  float* const values = result.data_ptr<float>();
+  at::parallel_for(0, ids.size(0), 16, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const uint64_t key = Mix64(Mix64(noise.seed, static_cast<uint64_t>(place[t])),
+                                 Mix64(static_cast<uint64_t>(id[t]), kInputStream));
+      for (int64_t i = 0; i < width; ++i) {
+        const double unit = UnitInterval(Scramble64(key + static_cast<uint64_t>(i) * kGolden64));
+        values[t * width + i] = static_cast<float>(noise.bound * (2 * unit - 1));
+      }
+    }
+  });
+  return result.to(tokens.device());
 }
 
 }  // namespace braid

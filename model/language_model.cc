@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -189,6 +190,13 @@ class LanguageModel::Impl {
 
   void SetActiveExperts(int active) {
     config_.mutable_routing()->mutable_token()->set_active_experts(active);
+  }
+
+  void SetInputNoise(double noise, uint64_t seed) {
+    weights_.noise = {};
+    if (noise == 0) return;
+    weights_.noise = {.bound = noise * weights_.embedding.detach().std().item<double>(),
+                      .seed = seed};
   }
 
   void SetRoutingSeed(uint64_t routing_seed) { routing_seed_ = routing_seed; }
@@ -409,6 +417,15 @@ absl::Status LanguageModel::SetActiveExperts(int active) {
 absl::Status LanguageModel::SetRoutingSeed(uint64_t routing_seed) {
   RETURN_IF_ERROR(CheckRoutingSeed(config(), routing_seed));
   impl_->SetRoutingSeed(routing_seed);
+  return absl::OkStatus();
+}
+
+absl::Status LanguageModel::SetInputNoise(double noise, uint64_t seed) {
+  if (!std::isfinite(noise) || noise < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("embedding_noise: got ", noise, ", expected a number of at least 0"));
+  }
+  impl_->SetInputNoise(noise, seed);
   return absl::OkStatus();
 }
 

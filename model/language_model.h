@@ -167,6 +167,12 @@ class LanguageModel {
   absl::Status SetRoutingSeed(uint64_t routing_seed);
   // The seed that was set.
   std::optional<uint64_t> routing_seed() const;
+  // Adds uniform noise in (-a, a), a = `noise` standard deviations of the embedding matrix, to
+  // every component of the token embeddings of later passes and of decoders, as a pure function of
+  // the seed, the token and its position in its document or example. InvalidArgument unless `noise`
+  // is a number of at least 0.
+  absl::Status SetInputNoise(double noise, uint64_t seed);
+
   // Returns config() with as many active experts as tokens use outside training (InferenceExperts).
   v1::ModelConfig InferenceConfig() const;
 

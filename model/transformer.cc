@@ -364,7 +364,10 @@ AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions
 
 at::Tensor EmbedTokens(const TransformerWeights& weights, const at::Tensor& tokens,
                        const at::Tensor& positions) {
-  const at::Tensor embedded = at::embedding(weights.embedding, tokens);
+  at::Tensor embedded = at::embedding(weights.embedding, tokens);
+  if (weights.noise.bound > 0) {
+    embedded = embedded + NoiseOfTokens(weights.noise, tokens, positions, embedded.size(1));
+  }
   if (!weights.positions.defined()) return embedded;
   return embedded + at::embedding(weights.positions, positions);
 }

@@ -16,6 +16,7 @@
 
 #include "braid/v1/model.pb.h"
 #include "model/config/merge_mode.h"
+#include "model/embedding_noise.h"
 #include "model/kernels/adapted_linear.h"
 #include "model/kernels/causal_attention.h"
 #include "model/kernels/layer_norm.h"
@@ -53,6 +54,7 @@ struct TransformerWeights {
   NormWeights final_norm;
   at::Tensor head;  // [V, D]; the embedding itself when tied; [HeadWidth, D] of labels
   MixingWeights mixing;
+  InputNoise noise;
 };
 
 // Returns views of flat arrays that have the FinetunedLayout of `finetuning`, which is resolved.
@@ -65,8 +67,8 @@ TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuni
 // nothing.
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options);
 
-// Returns the embedding of tokens [T] at positions [T], int64 both: [T, D]. Models without learned
-// positions ignore them.
+// Returns the embedding of tokens [T] at positions [T], int64 both, with the noise of `weights`:
+// [T, D].
 at::Tensor EmbedTokens(const TransformerWeights& weights, const at::Tensor& tokens,
                        const at::Tensor& positions);
 

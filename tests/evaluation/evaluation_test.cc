@@ -355,6 +355,30 @@ TEST_F(EvaluationTest, ARoutingSeedChoosesTheExpertsOfTheGateRandom) {
   EXPECT_EQ(compared.evaluations(1).total().loss(), seven.total().loss());
 }
 
+TEST_F(EvaluationTest, EmbeddingNoiseIsAFunctionOfItsSeedAndReachesFixedWeights) {
+  v1::EvaluateRequest request = Request({models_->dense, models_->experts});
+  request.add_fixed_weights(v1::UNIFORM_WEIGHTS);
+  const auto losses = [&](double noise, uint64_t seed) {
+    request.set_embedding_noise(noise);
+    request.set_noise_seed(seed);
+    std::vector<double> losses;
+    for (const v1::Evaluation& evaluation : Result(request).evaluations()) {
+      losses.push_back(evaluation.total().loss());
+    }
+    return losses;
+  };
+  const std::vector<double> plain = losses(0, 1), seven = losses(0.5, 7), eight = losses(0.5, 8);
+  ASSERT_EQ(plain.size(), 3u);
+  EXPECT_EQ(losses(0, 2), plain);
+  EXPECT_EQ(losses(0.5, 7), seven);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_NE(seven[i], plain[i]) << i;
+    EXPECT_NE(seven[i], eight[i]) << i;
+  }
+  request.set_embedding_noise(-1);
+  ExpectError(request, absl::StatusCode::kInvalidArgument, "embedding_noise: got -1");
+}
+
 TEST_F(EvaluationTest, CheckpointOutsideARunNeedsData) {
   const fs::path alone = NewDirectory("alone") / "checkpoint";
   fs::copy(Checkpoint(models_->experts), alone);

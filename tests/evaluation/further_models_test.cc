@@ -189,6 +189,26 @@ TEST_F(FurtherModelsTest, ARoutingSeedIsForTheModelsWhoseGateTakesOne) {
                "routing_seed: got 7, but the router is DENSE");
 }
 
+// Answers with other noise are stored beside those without.
+TEST_F(FurtherModelsTest, EmbeddingNoiseBelongsToTheStoredAnswers) {
+  request_.clear_further_models();
+  request_.clear_tasks();
+  request_.add_tasks()->set_name("sst2");
+  request_.set_want_examples(true);
+  const auto loss_with = [&](double noise, uint64_t seed) {
+    request_.set_embedding_noise(noise);
+    request_.set_noise_seed(seed);
+    const auto result = Evaluate();
+    EXPECT_OK(result);
+    return result.ok() ? result->results(0).examples(0).answer_loss() : 0;
+  };
+  const double plain = loss_with(0, 7), seven = loss_with(0.5, 7), eight = loss_with(0.5, 8);
+  EXPECT_NE(seven, plain);
+  EXPECT_NE(seven, eight);
+  EXPECT_EQ(loss_with(0, 8), plain);
+  EXPECT_EQ(loss_with(0.5, 7), seven);
+}
+
 // A seed gives the same text and the same use of experts each time.
 TEST_F(FurtherModelsTest, ARoutingSeedIsUsedByGenerationAndAnalysis) {
   const std::string run =

@@ -39,5 +39,20 @@ TEST(EmbeddingNoiseTest, BoundsFollowTheLengthOfTheExample) {
   EXPECT_LT(whole.narrow(0, 0, 3).abs().max().item<double>(), bound(8) * (1 + 1e-6));
 }
 
+TEST(InputNoiseTest, IsBoundedAndAFunctionOfSeedTokenAndPosition) {
+  const InputNoise settings = {.bound = 0.3, .seed = 7};
+  const at::Tensor tokens = at::tensor({5, 9, 5, 5}, at::kLong);
+  const at::Tensor positions = at::tensor({0, 1, 0, 1}, at::kLong);
+  const at::Tensor noise = NoiseOfTokens(settings, tokens, positions, 500);
+  EXPECT_LE(noise.abs().max().item<double>(), 0.3 * (1 + 1e-6));
+  EXPECT_GT(noise.abs().max().item<double>(), 0.29);
+  EXPECT_NEAR(noise.square().mean().item<double>(), 0.09 / 3, 0.002);
+  EXPECT_TRUE(at::equal(noise[0], noise[2]));
+  EXPECT_GT(MaxDifference(noise[0], noise[3]), 0.1) << "another position";
+  EXPECT_GT(MaxDifference(noise[1], noise[3]), 0.1) << "another token";
+  const at::Tensor other = NoiseOfTokens({.bound = 0.3, .seed = 8}, tokens, positions, 500);
+  EXPECT_GT(MaxDifference(noise, other), 0.1);
+}
+
 }  // namespace embedding_noise_test
 }  // namespace braid

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/config/document_config.h"
@@ -40,6 +41,8 @@ struct LayerShape {
   bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
+  // True for adapters in dense FFNs, which are then tensor operations.
+  bool adapted_ffn = false;
   // Elements of the gradients of one layer's experts that backward computes without a parameter for
   // them: with adapters, and where the routing of merged experts is trained but they are not.
   int64_t expert_gradients = 0;
@@ -122,12 +125,14 @@ int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4
 
 // The peak of temporaries. The head's pass first holds the gradients of its two inputs and the
 // logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
-// consecutive layers exist at once, and those of the hidden values of a GPT2, or those of experts
-// that are not trained.
+// consecutive layers exist at once, and those of the hidden values of a GPT2 or of an FFN with
+// adapters, or those of experts that are not trained.
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
-  const int64_t layer = s.gpt2 ? s.tokens * 2 * (s.width + s.hidden) : 0;
+  const int64_t layer = s.gpt2          ? s.tokens * 2 * (s.width + s.hidden)
+                        : s.adapted_ffn ? s.tokens * (2 * s.width + 5 * s.hidden)
+                                        : 0;
   const int64_t experts = s.expert_gradients > 0 ? s.expert_gradients + 2 * s.tokens * s.width : 0;
   return std::max({gradients + rows * s.vocabulary, 2 * gradients, layer, experts});
 }
@@ -151,12 +156,14 @@ int64_t ScratchFloats(const LayerShape& s) {
   return std::max(ffn, attention);
 }
 
-// Saved by adapters: the experts' weights with theirs added; otherwise their inner activations, and
-// in an FFN with adapters, which is not fused, the hidden activations.
+// Saved by adapters: the experts' weights with theirs added; otherwise the adapters as arrays of
+// their input, and their inner activations; and the hidden activations of an FFN with adapters,
+// which is not fused, for those of down.
 int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
                       const v1::Finetuning& finetuning, std::span<const double> mixed) {
   double floats = 0;
-  int ffn_layer = -1, gate_layer = -1;
+  int gate_layer = -1;
+  const int64_t rank = finetuning.lora().rank();
   for (const AdapterSpec& adapter : AdaptersOf(config, finetuning)) {
     const double passes = 1 + mixed[adapter.layer];
     if (adapter.experts > 0) {
@@ -168,13 +175,86 @@ int64_t AdapterFloats(const LayerShape& s, const v1::ModelConfig& config,
           passes * static_cast<double>((both ? 2 : 1) * adapter.experts * adapter.out * adapter.in);
       continue;
     }
-    floats += passes * static_cast<double>(s.tokens * finetuning.lora().rank());
-    if (IsFfnTarget(adapter.target) && adapter.layer != ffn_layer && !s.gpt2) {
+    floats += passes * static_cast<double>(rank * (s.tokens + adapter.in + adapter.out));
+    if (adapter.target == "down" && !s.gpt2) {
       floats += passes * static_cast<double>(s.tokens * s.hidden);
-      ffn_layer = adapter.layer;
     }
   }
   return static_cast<int64_t>(std::ceil(floats));
+}
+
+// What is trained in a layer, weights or their adapters.
+struct TrainedParts {
+  bool input_norm = false, qkv = false, output = false, ffn_norm = false, up = false, down = false;
+  bool ffn_adapters = false;
+};
+
+std::vector<TrainedParts> TrainedPartsOf(const v1::ModelConfig& config,
+                                         const v1::Finetuning& finetuning) {
+  std::vector<TrainedParts> layers(static_cast<size_t>(config.num_layers()));
+  for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
+    for (int layer = 0; spec.trained && layer < config.num_layers(); ++layer) {
+      const std::string prefix = LayerPrefix(layer);
+      if (!spec.name.starts_with(prefix)) continue;
+      const std::string_view part = std::string_view(spec.name).substr(prefix.size());
+      TrainedParts& parts = layers[static_cast<size_t>(layer)];
+      const bool ffn = part.starts_with("mlp."), down = part.starts_with("mlp.down_proj.");
+      parts.input_norm |= part.starts_with("input_layernorm.");
+      parts.output |= part.starts_with("self_attn.o_proj.");
+      parts.qkv |= part.starts_with("self_attn.") && !part.starts_with("self_attn.o_proj.");
+      parts.ffn_norm |= part.starts_with("post_attention_layernorm.");
+      parts.up |= ffn && !down;
+      parts.down |= down;
+      parts.ffn_adapters |= ffn && spec.group == "adapter";
+    }
+  }
+  return layers;
+}
+
+// Returns what a layer with a dense FFN saves less per token because frozen weights need no inputs:
+// the outputs of its norms, and the hidden values of a GPT2.
+int64_t FrozenFloats(const LayerShape& s, const TrainedParts& parts) {
+  int64_t floats = parts.qkv ? 0 : s.width;
+  if (!parts.up && (s.gpt2 || parts.ffn_adapters)) floats += s.width;
+  if (!parts.down && s.gpt2) floats += s.hidden;
+  return floats;
+}
+
+// The same for what lies between the input of the lowest layer that backward reaches and the lowest
+// trained part, where nothing has a gradient.
+int64_t UnreachedFloats(const LayerShape& s, const TrainedParts& parts) {
+  if (parts.input_norm) return 0;
+  const int64_t norm = s.width + (s.gpt2 ? 2 : 1);
+  int64_t floats = norm;
+  if (parts.qkv) return floats;
+  floats += s.heads.qkv_width() + s.heads.query + (s.qk_norm ? HeadNormFloats(s.heads) : 0);
+  if (parts.output) return floats;
+  floats += s.heads.query_width() + (parts.ffn_norm ? 0 : norm);
+  if (parts.ffn_norm || parts.up || !(s.gpt2 || parts.ffn_adapters)) return floats;
+  return floats + (s.gpt2 ? 1 : 2) * s.hidden;
+}
+
+// Returns what a partly trained model saves less than LayerFloats in its layers from `reach` on.
+int64_t UnsavedFloats(const LayerShape& s, const v1::ModelConfig& config,
+                      const v1::Finetuning& finetuning, const BackwardReach& reach,
+                      std::span<const double> mixed) {
+  if (!IsPartial(finetuning)) return 0;
+  bool embedding = false;
+  for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
+    embedding |= spec.trained && spec.group == "embedding";
+  }
+  double floats = 0;
+  const std::vector<TrainedParts> parts = TrainedPartsOf(config, finetuning);
+  for (int layer = reach.first_layer; layer < config.num_layers(); ++layer) {
+    const TrainedParts& own = parts[static_cast<size_t>(layer)];
+    if (IsMoeLayer(config, layer)) continue;
+    int64_t of_layer = FrozenFloats(s, own);
+    if (layer == reach.first_layer && !embedding && MixesNothing(config)) {
+      of_layer += UnreachedFloats(s, own);
+    }
+    floats += (1 + mixed[layer]) * static_cast<double>(s.tokens * of_layer);
+  }
+  return static_cast<int64_t>(floats);
 }
 
 // Returns LayerShape::expert_gradients for the layers from `first`.
@@ -207,13 +287,12 @@ int FirstMixedLayer(const v1::ModelConfig& config) {
   return MixingLayers(config)[0];
 }
 
-// Returns the first layer with a trained parameter; 0 when the embedding is trained.
-int FirstTrainedLayer(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
-                      bool* trains_head) {
-  *trains_head = true;
-  if (!IsPartial(finetuning)) return 0;
-  *trains_head = false;
-  int first = config.num_layers();
+}  // namespace
+
+BackwardReach BackwardReachOf(const v1::ModelConfig& config, const v1::Finetuning& finetuning) {
+  if (!IsPartial(finetuning)) return {};
+  BackwardReach reach{.first_layer = config.num_layers(), .trains_head = false};
+  int& first = reach.first_layer;
   for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
     if (!spec.trained) continue;
     if (spec.group == "embedding") first = 0;
@@ -221,26 +300,32 @@ int FirstTrainedLayer(const v1::ModelConfig& config, const v1::Finetuning& finet
       first = std::min(first, FirstMixedLayer(config));
       continue;
     }
-    *trains_head |= spec.group == "head" || (spec.group == "embedding" && config.tie_embeddings());
+    reach.trains_head |=
+        spec.group == "head" || (spec.group == "embedding" && config.tie_embeddings());
     for (int layer = 0; layer < first; ++layer) {
       if (spec.name.starts_with(LayerPrefix(layer))) first = layer;
     }
   }
   // Any mixing layer may pass through that layer.
-  if (MixesNothing(config) || first == config.num_layers()) return first;
-  return std::min(first, MixingLayers(config)[0]);
+  if (MixesNothing(config) || first == config.num_layers()) return reach;
+  first = std::min(first, MixingLayers(config)[0]);
+  return reach;
 }
-
-}  // namespace
 
 ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_size,
                                const v1::Finetuning& finetuning) {
   LayerShape shape = ShapeOf(resolved, batch_size);
   const std::vector<int> moe_layers = MoeLayers(resolved);
-  const int first = FirstTrainedLayer(resolved, finetuning, &shape.trains_head);
+  const BackwardReach reach = BackwardReachOf(resolved, finetuning);
+  const int first = reach.first_layer;
+  shape.trains_head = reach.trains_head;
   shape.layers -= first;
   shape.moe_layers =
       std::ranges::count_if(moe_layers, [first](int layer) { return layer >= first; });
+  shape.adapted_ffn =
+      std::ranges::any_of(AdaptersOf(resolved, finetuning), [](const AdapterSpec& adapter) {
+        return IsFfnTarget(adapter.target) && adapter.experts == 0;
+      });
   shape.expert_gradients = ExpertGradients(resolved, finetuning, first);
   const std::vector<double> mixed = MixedPasses(resolved, first);
   double passes = 0, moe_passes = 0;
@@ -251,8 +336,9 @@ ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_si
   shape.mixed_layers = static_cast<int64_t>(std::ceil(passes));
   shape.mixed_moe_layers = static_cast<int64_t>(std::ceil(moe_passes));
   const int64_t kept =
-      shape.layers * LayerFloats(shape) + AdapterFloats(shape, resolved, finetuning, mixed) +
-      MixingFloats(shape, resolved) + shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
+      shape.layers * LayerFloats(shape) + AdapterFloats(shape, resolved, finetuning, mixed) -
+      UnsavedFloats(shape, resolved, finetuning, reach, mixed) + MixingFloats(shape, resolved) +
+      shape.moe_layers * RouterFloats(shape) + EndFloats(shape);
   return {.kept_bytes = kFloat * kept,
           .transient_bytes = kFloat * TransientFloats(shape),
           .scratch_bytes = kFloat * ScratchFloats(shape)};

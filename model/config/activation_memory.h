@@ -10,6 +10,18 @@
 
 namespace braid {
 
+// How far the backward pass reaches.
+struct BackwardReach {
+  // The first layer with trained parameters, or whose output depends, with a gradient, on a gate of
+  // layers; 0 when the embedding is trained, and the number of layers when none is reached.
+  int first_layer = 0;
+  // Whether the output head is trained.
+  bool trains_head = true;
+};
+
+// Returns the reach of a model from ResolveModelConfig. `finetuning` is resolved.
+BackwardReach BackwardReachOf(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning);
+
 struct ActivationMemory {
   int64_t kept_bytes = 0;       // saved for backward, of all layers
   int64_t transient_bytes = 0;  // peak of temporaries beside the saved tensors

@@ -92,7 +92,7 @@ void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request
 
 void FillWork(const v1::ModelConfig& model, const v1::ForecastRequest& request,
               v1::Forecast* forecast) {
-  const ModelFlops flops = FlopsPerToken(model);
+  const ModelFlops flops = FlopsPerToken(model, request.finetuning());
   const auto tokens = static_cast<double>(SequencesOfARank(request) * model.sequence_length());
   forecast->set_step_flops(tokens * flops.total());
   forecast->set_step_merge_flops(tokens * flops.merge());
@@ -112,7 +112,7 @@ void FillTimes(const v1::ModelConfig& model, v1::Forecast* forecast) {
   forecast->set_step_seconds(forecast->compute_seconds());
   if (request.link_bytes_per_second() == 0) return;
   const double each_way = forecast->zero_1_bytes() / 2 / request.link_bytes_per_second();
-  const ModelFlops flops = FlopsPerToken(model);
+  const ModelFlops flops = FlopsPerToken(model, request.finetuning());
   const auto passes = static_cast<double>(
       (SequencesOfARank(request) + request.micro_batch_size() - 1) / request.micro_batch_size());
   const double last_backward = forecast->compute_seconds() / passes *

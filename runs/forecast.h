@@ -15,9 +15,10 @@ namespace braid {
 // Yuan, 2009).
 double RingAllReduceBytes(int64_t bytes, int world_size);
 
-// Predicts from a resolved configuration; pure arithmetic. InvalidArgument names a field of
-// `request` that is out of range; Unimplemented for expert choice, whose activations depend on the
-// choice.
+// Predicts from a resolved configuration; pure arithmetic. Attention counts as if every position
+// saw half of the sequence, more than with the mask DOCUMENT or packed examples. InvalidArgument
+// names a field of `request` that is out of range; Unimplemented for expert choice, whose
+// activations depend on the choice.
 absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
                                               const v1::ForecastRequest& request);
 

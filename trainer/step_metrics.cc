@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/process_memory.h"
-#include "model/config/model_flops.h"
 
 namespace braid {
 namespace {
@@ -31,10 +30,32 @@ v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds) {
   return times;
 }
 
-void StepMeter::Complete(const v1::ModelConfig& model, v1::StepMetrics* metrics) const {
+// A position sees the keys before it and itself. Half a key less makes a whole sequence L / 2, as
+// in ModelFlops.
+double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model) {
+  const auto positions = static_cast<int64_t>(batch.inputs.size());
+  const bool documents = model.attention_mask() == v1::DOCUMENT;
+  if (positions == 0 || (batch.first_visible.empty() && !documents)) {
+    return 0.5 * model.sequence_length();
+  }
+  const int64_t length = positions / batch.batch_size;
+  double keys = 0;
+  int64_t first = 0;  // that the position sees
+  for (int64_t i = 0; i < positions; ++i) {
+    const int64_t t = i % length;
+    if (!batch.first_visible.empty()) {
+      first = batch.first_visible[i];
+    } else if (t == 0 || batch.inputs[i - 1] == model.document_end()) {
+      first = t;
+    }
+    keys += static_cast<double>(t - first) + 0.5;
+  }
+  return keys / static_cast<double>(positions);
+}
+
+void StepMeter::Complete(const ModelFlops& flops, v1::StepMetrics* metrics) const {
   metrics->set_perplexity(std::exp(metrics->loss()));
-  const double flops = FlopsPerToken(model).total() * metrics->tokens_per_second();
-  metrics->set_gflops(flops / 1e9);
+  metrics->set_gflops(flops.total() * metrics->tokens_per_second() / 1e9);
   if (peak_gflops_ > 0) {
     metrics->set_model_flops_utilization(metrics->gflops() / (world_size_ * peak_gflops_));
   }

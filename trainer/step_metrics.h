@@ -7,7 +7,9 @@
 
 #include "braid/v1/model.pb.h"
 #include "braid/v1/training.pb.h"
+#include "model/config/model_flops.h"
 #include "model/kernels/phase_times.h"
+#include "trainer/data_loader.h"
 
 namespace braid {
 
@@ -15,6 +17,10 @@ namespace braid {
 // between steps, so its stall is reported by the step after it and is not part of that step's
 // step_seconds.
 v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds);
+
+// Returns the mean number of keys that attention sees from a position of `batch`: half of the
+// sequence without documents or examples that are masked, or without sequences.
+double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model);
 
 class StepMeter {
  public:
@@ -24,8 +30,8 @@ class StepMeter {
       : world_size_(world_size), peak_gflops_(peak_gflops) {}
 
   // Fills in the remaining fields of `metrics`. Requires loss, tokens_per_second and step_seconds.
-  // `model` is the model that was trained. Resets the phase times of this thread.
-  void Complete(const v1::ModelConfig& model, v1::StepMetrics* metrics) const;
+  // `flops` is the arithmetic of the training that was done. Resets the phase times of this thread.
+  void Complete(const ModelFlops& flops, v1::StepMetrics* metrics) const;
 
  private:
   int world_size_;

@@ -325,7 +325,10 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_tokens_per_second(
       static_cast<double>(supervised ? PositionsPerStep(spec_) : pass.num_tokens) /
       std::max(metrics.step_seconds(), 1e-9));
-  meter_.Complete(state_.model->config(), &metrics);
+  const v1::ModelConfig& model = state_.model->config();
+  meter_.Complete(
+      FlopsPerToken(model, state_.model->finetuning(), MeanVisibleKeys(work.batch, model)),
+      &metrics);
   heartbeat_.CompleteStep(state_.step, metrics.step_seconds() - metrics.times().communication());
   return metrics;
 }

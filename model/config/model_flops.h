@@ -6,8 +6,14 @@
 // separately. For E experts and segments of S tokens, in units of the FFN's forward products: E/S
 // to average the experts, E/S to average them again in backward, and 2E/S to spread the gradients
 // over them.
+//
+// Where only a part of the parameters is trained, backward counts what their gradients need: the
+// products with inputs of trained matrices, and those with the weights that lie between a trained
+// matrix and the loss. Both passes of a consistency loss count.
 #ifndef BRAID_MODEL_CONFIG_MODEL_FLOPS_H_
 #define BRAID_MODEL_CONFIG_MODEL_FLOPS_H_
+
+#include <optional>
 
 #include "braid/v1/model.pb.h"
 
@@ -17,7 +23,7 @@ namespace braid {
 struct ModelFlops {
   // Products with the parameters that a position uses, and attention.
   double forward = 0;
-  double backward = 0;  // twice forward
+  double backward = 0;  // twice forward when all parameters are trained
   double merge_forward = 0;
   double merge_backward = 0;  // Averaging the experts again, and spreading the gradients.
 
@@ -26,8 +32,12 @@ struct ModelFlops {
   double total() const { return active() + merge(); }
 };
 
-// Returns the FLOPs per token of a configuration from ResolveModelConfig.
-ModelFlops FlopsPerToken(const v1::ModelConfig& resolved);
+// Returns the FLOPs per token of a configuration from ResolveModelConfig. `finetuning` is resolved.
+// `mean_keys` is the mean number of keys that attention sees from a position, which the attention
+// mask DOCUMENT and packed examples lower, in a way that depends on the data; by default half of
+// the sequence.
+ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning = {},
+                         std::optional<double> mean_keys = {});
 
 }  // namespace braid
 

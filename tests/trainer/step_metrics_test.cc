@@ -48,13 +48,50 @@ TEST(StepMeterTest, CountsArithmeticOverRanksAndPeak) {
   metrics.set_loss(2);
   metrics.set_tokens_per_second(1e5);
   metrics.set_step_seconds(0.1);
-  StepMeter(4, 20).Complete(config, &metrics);
+  StepMeter(4, 20).Complete(FlopsPerToken(config), &metrics);
   EXPECT_DOUBLE_EQ(metrics.gflops(), FlopsPerToken(config).total() * 1e5 / 1e9);
   EXPECT_DOUBLE_EQ(metrics.model_flops_utilization(), metrics.gflops() / 80);
   EXPECT_DOUBLE_EQ(metrics.perplexity(), std::exp(2));
   metrics.clear_model_flops_utilization();
-  StepMeter(4, 0).Complete(config, &metrics);
+  StepMeter(4, 0).Complete(FlopsPerToken(config), &metrics);
   EXPECT_EQ(metrics.model_flops_utilization(), 0);
+}
+
+TEST(StepMeterTest, PositionsSeeTheirDocumentsOrExamples) {
+  v1::ModelConfig config;
+  config.set_preset("tiny");
+  config = ResolveModelConfig(config).value();
+  Batch batch{.inputs = {5, 9, 7, 5, 5, 6, 7, 9},
+              .targets = {},
+              .batch_size = 2,
+              .lengths = {},
+              .target_counts = {},
+              .first_visible = {}};
+  EXPECT_EQ(MeanVisibleKeys(batch, config), .5 * config.sequence_length());
+  config.set_attention_mask(v1::DOCUMENT);
+  config.set_document_end(9);
+  // Documents of 2 and 2 tokens, and one of 4: half of their squares.
+  EXPECT_EQ(MeanVisibleKeys(batch, config), (2 + 2 + 8) / 8.0);
+  batch.first_visible = {0, 0, 0, 3, 0, 1, 1, 1};  // 3 and 1; 1 and 3
+  EXPECT_EQ(MeanVisibleKeys(batch, config), 2 * (4.5 + .5) / 8.0);
+  EXPECT_EQ(MeanVisibleKeys({}, config), .5 * config.sequence_length());
+}
+
+TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
+  const auto text = NewDirectory("text"), answers = NewDirectory("answers");
+  WriteTinyDataset(text);
+  WriteTinySupervised(answers, TinyExamples(36), 3);
+  const v1::RunSpec spec = TinyAdapterSpec(answers, TinyBase(text), 2);
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_TRUE(run.WriteSpec(spec).ok());
+  ASSERT_TRUE(TrainAlone(run, spec).ok());
+  const double all = FlopsPerToken(spec.model(), spec.finetuning(), 0).total();
+  for (const v1::StepMetrics& step : run.ReadMetrics(0).value()) {
+    const double flops = 1e9 * step.gflops() / step.tokens_per_second();
+    // Each example is at most 11 of the sequence's 32 tokens.
+    EXPECT_GT(flops, all);
+    EXPECT_LT(flops, FlopsPerToken(spec.model(), spec.finetuning(), 11).total());
+  }
 }
 
 TEST(ProcessMemoryTest, ReadsStatus) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -106,6 +108,96 @@ TEST(ModelFlopsTest, CountsExpertChoiceAndPrefixRouters) {
   EXPECT_NEAR(FlopsPerToken(Small(v1::EXPERT_CHOICE_SEGMENT, 3)).active(), dense + ffn / 2, 1e-9);
   EXPECT_NEAR(FlopsPerToken(Small(v1::EXPERT_CHOICE_TOKEN, 4)).active(), dense + 6 * 3 * 4 * 8.0,
               1e-9);
+}
+
+v1::Finetuning QueryAndValueAdapters(const v1::ModelConfig& config, int rank, int first_layer) {
+  v1::Finetuning finetuning;
+  finetuning.mutable_lora()->set_rank(rank);
+  for (int layer = first_layer; layer < config.num_layers(); ++layer) {
+    finetuning.mutable_lora()->add_layers(layer);
+  }
+  return ResolveFinetuning(finetuning, config).value();
+}
+
+// Counts every product of a step of one sequence with adapters on q and v of the layers from
+// `first`. Gradients of inputs pass through the head and all layers above `first`; in `first`
+// itself they end at q, k and v.
+TEST(ModelFlopsTest, AdaptersNeedGradientsOfInputsOnlyAsFarAsTheyReach) {
+  const v1::ModelConfig config = Small(v1::DENSE, 1);
+  const double d = 8, f = 20, vocabulary = 50, length = 24, rank = 2;
+  for (const int first : {0, 1, 2}) {
+    double forward = FlopsPerToken(config).forward * length, backward = 0;
+    Product(length, d, vocabulary, &backward);
+    for (int layer = first; layer < 3; ++layer) {
+      double attention = 0, adapters = 0;
+      Product(length, length / 2, d, &attention);  // scores of all heads
+      Product(length, d, length / 2, &attention);  // values
+      for (int target = 0; target < 2; ++target) {
+        Product(length, rank, d, &adapters);
+        Product(length, d, rank, &adapters);
+      }
+      forward += adapters;
+      backward += 2 * attention + 2 * adapters;
+      for (int matrix = 0; matrix < 3; ++matrix) Product(length, f, d, &backward);
+      Product(length, d, d, &backward);  // o
+      for (int matrix = 0; layer > first && matrix < 3; ++matrix) Product(length, d, d, &backward);
+    }
+    const ModelFlops flops = FlopsPerToken(config, QueryAndValueAdapters(config, 2, first));
+    EXPECT_NEAR(flops.forward * length, forward, 1e-6) << first;
+    EXPECT_NEAR(flops.backward * length, backward, 1e-6) << first;
+  }
+}
+
+TEST(ModelFlopsTest, ListedParametersAddTheProductsOfTheirGradients) {
+  const v1::ModelConfig config = Small(v1::DENSE, 1);
+  const auto backward = [&](const std::vector<const char*>& patterns) {
+    v1::Finetuning finetuning;
+    for (const char* pattern : patterns) finetuning.add_train(pattern);
+    return FlopsPerToken(config, ResolveFinetuning(finetuning, config).value()).backward / 2;
+  };
+  const double head = 8 * 50, ffn = 3 * 8 * 20, projections = 4 * 8 * 8, scores = 2 * 8 * 12;
+  EXPECT_NEAR(backward({"lm_head.weight"}), head, 1e-9);
+  EXPECT_NEAR(backward({"model.norm.weight"}), head, 1e-9);
+  EXPECT_NEAR(backward({"model.layers.2.mlp.down_proj.*"}), head + 8 * 20, 1e-9);
+  EXPECT_NEAR(backward({"model.layers.2.mlp.*"}), head + ffn + 8 * 20, 1e-9);
+  EXPECT_NEAR(backward({"model.layers.1.*"}),
+              head + 2 * (ffn + projections + 2 * scores) + ffn + projections, 1e-9);
+  EXPECT_NEAR(backward({"*"}), FlopsPerToken(config).forward, 1e-9);
+}
+
+// The model of braid-bench-finetune, whose steps these ratios bound.
+TEST(ModelFlopsTest, AdaptersTakeTwoThirdsOfAStepAndThoseOfTheUpperHalfHalf) {
+  v1::ModelConfig config;
+  config.set_num_layers(6);
+  config.set_d_model(512);
+  config.set_num_heads(8);
+  config.set_vocab_size(8192);
+  config.set_sequence_length(1024);
+  config = ResolveModelConfig(config).value();
+  const double full = FlopsPerToken(config).total();
+  const auto ratio = [&](int first) {
+    return FlopsPerToken(config, QueryAndValueAdapters(config, 8, first)).total() / full;
+  };
+  EXPECT_NEAR(ratio(0), .70, .03);
+  EXPECT_NEAR(ratio(3), .53, .03);
+}
+
+TEST(ModelFlopsTest, BothPassesOfAConsistencyLossCount) {
+  for (const int experts : {1, 4}) {
+    v1::ModelConfig config = Small(experts > 1 ? v1::CAUSAL_SEGMENT : v1::DENSE, experts);
+    const ModelFlops once = FlopsPerToken(config);
+    config.set_consistency_loss(5);
+    EXPECT_NEAR(FlopsPerToken(config).total(), 2 * once.total(), 1e-9);
+    EXPECT_NEAR(FlopsPerToken(config).merge(), 2 * once.merge(), 1e-9);
+  }
+}
+
+TEST(ModelFlopsTest, AttentionCountsTheKeysThatPositionsSee) {
+  const v1::ModelConfig config = Small(v1::DENSE, 1);
+  const double whole = FlopsPerToken(config).forward;
+  EXPECT_NEAR(FlopsPerToken(config, {}, 12).forward, whole, 1e-9);
+  // Scores and values of three layers with 8 queries.
+  EXPECT_NEAR(whole - FlopsPerToken(config, {}, 4).forward, 2 * 2 * 3 * 8 * (12 - 4), 1e-9);
 }
 
 // The 7B of the paper: 6 N and attention.

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -10,6 +11,7 @@
 #include "cli/finetune_data.h"
 #include "cli/finetune_options.h"
 #include "cli/finetune_preview.h"
+#include "cli/pipeline_bench.h"
 #include "cli/run_launch.h"
 #include "proto/stated_defaults.h"
 #include "runs/run_spec.h"
@@ -18,7 +20,15 @@
 namespace braid {
 namespace {
 
-// Asks the service for the parameters that are trained and the memory of a rank.
+// Returns the rate of matrix products of this machine for the threads of a rank, in 1e9 FLOP/s.
+double RateOfARank(const v1::RunSpec& spec) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = spec.has_threads_per_rank() ? spec.threads_per_rank()
+                                                  : cores / std::max(spec.world_size(), 1);
+  return MeasureProductGflops() * std::clamp(threads, 1, cores) / cores;
+}
+
+// Asks the service for the parameters that are trained, and memory and time of a rank.
 absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& spec,
                                                    const FinetuneData& data) {
   v1::DescribeModelRequest request;
@@ -38,6 +48,7 @@ absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::R
                                      : DefaultMicroBatch(batch.global_batch_size(),
                                                          forecast->world_size(),
                                                          data.settings.sequence_length));
+  forecast->set_gflops_per_rank(RateOfARank(spec));
   *forecast->mutable_finetuning() = spec.finetuning();
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   return client.DescribeModel(request);
@@ -53,7 +64,7 @@ absl::Status DryRun(Session& session, const v1::RunSpec& spec, const FinetuneDat
     return absl::OkStatus();
   }
   PrintFinetunePlan(spec, data, num_steps, std::cout);
-  PrintFinetuneForecast(model.forecast(), model.num_parameters(), std::cout);
+  PrintFinetuneForecast(model.forecast(), model.num_parameters(), num_steps, std::cout);
   PrintEncodedExamples(data, std::cout);
   std::cout << std::flush;
   return absl::OkStatus();

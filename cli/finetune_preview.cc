@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
@@ -173,7 +174,7 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
   if (data.split) PrintSplit(spec, data, out);
 }
 
-void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters,
+void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters, int64_t num_steps,
                            std::ostream& out) {
   const int64_t trained = forecast.num_trained_parameters();
   if (trained > 0) out << "trained    " << trained << " parameters\n";
@@ -181,7 +182,11 @@ void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters,
       << "memory     "
       << absl::StrFormat("%.0f MiB per rank",
                          static_cast<double>(forecast.total_bytes()) / kBytesPerMiB)
-      << "\n";
+      << "\n"
+      << "time       at least "
+      << FormatDuration(static_cast<double>(num_steps) * forecast.step_seconds())
+      << absl::StrFormat(": %d steps of %.3g s at %.3g GFLOP/s, the rate of matrix products here\n",
+                         num_steps, forecast.step_seconds(), forecast.request().gflops_per_rank());
 }
 
 void PrintEncodedExample(const std::string& place, std::span<const int32_t> tokens,

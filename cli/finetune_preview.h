@@ -20,8 +20,10 @@ absl::StatusOr<int64_t> PlannedSteps(const v1::RunSpec& spec, const FinetuneData
 // Prints sources, counts, packing and steps, one finding a line.
 void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_t num_steps,
                        std::ostream& out);
-// Prints the parameters that are trained and the memory of a rank.
-void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters, std::ostream& out);
+// Prints the parameters that are trained, the memory of a rank, and the time of the steps at the
+// rate of the forecast.
+void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters, int64_t num_steps,
+                           std::ostream& out);
 
 // Prints the tokens of an example with their ids, one a line, and marks those that are targets.
 // Long stretches of either kind are shortened. With a label, the tokens are the prompt and its end,

@@ -51,21 +51,6 @@ std::vector<std::string> MadeUpTexts(const BenchSizes& sizes) {
   return texts;
 }
 
-// Returns the best of three products of [1024, 1024] matrices.
-double MeasureProducts() {
-  constexpr int32_t kExtent = 1024;
-  constexpr double kFlops = 2.0 * kExtent * kExtent * kExtent;
-  const std::vector<float> a(kExtent * kExtent, 1);
-  std::vector<float> products(a.size());
-  double best = 0;
-  for (int run = 0; run < 4; ++run) {
-    const double seconds = SecondsOf(
-        [&] { BlockProduct(a.data(), kExtent, a.data(), kExtent, kExtent, products.data()); });
-    if (run > 0) best = std::max(best, kFlops / 1e9 / std::max(seconds, 1e-9));
-  }
-  return best;
-}
-
 // Returns how many documents can be compared with each other in a few seconds, at most those of
 // `sizes`.
 int64_t DocumentsInTime(const BenchSizes& sizes, double gflops) {
@@ -136,11 +121,25 @@ std::string Seconds(double seconds) {
 
 }  // namespace
 
+double MeasureProductGflops() {
+  constexpr int32_t kExtent = 1024;
+  constexpr double kFlops = 2.0 * kExtent * kExtent * kExtent;
+  const std::vector<float> a(kExtent * kExtent, 1);
+  std::vector<float> products(a.size());
+  double best = 0;
+  for (int run = 0; run < 4; ++run) {
+    const double seconds = SecondsOf(
+        [&] { BlockProduct(a.data(), kExtent, a.data(), kExtent, kExtent, products.data()); });
+    if (run > 0) best = std::max(best, kFlops / 1e9 / std::max(seconds, 1e-9));
+  }
+  return best;
+}
+
 absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& most) {
   const int threads_before = RetrievalThreads();
   SetRetrievalThreads(most.num_threads);
   const absl::Cleanup restore = [threads_before] { SetRetrievalThreads(threads_before); };
-  PipelineRates rates{.product_gflops = MeasureProducts()};
+  PipelineRates rates{.product_gflops = MeasureProductGflops()};
   BenchSizes sizes = most;
   sizes.documents = DocumentsInTime(most, rates.product_gflops);
   const std::vector<std::string> texts = MadeUpTexts(sizes);

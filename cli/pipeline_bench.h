@@ -31,6 +31,10 @@ struct PipelineRates {
 inline constexpr PipelineRates kStatedRates = {
     .embed = 30e-9, .neighbors_document = 83e-6, .neighbors_product = 3.54e-12};
 
+// Returns the rate of single-precision products of square matrices with all cores, in 1e9 FLOP/s:
+// the best of three. Takes less than a second.
+double MeasureProductGflops();
+
 // Embeds made-up documents, searches their neighbors through IVF,Flat with few and with all lists
 // and orders them; fewer than `most` has on slow machines and of many dimensions, so that it takes
 // about 10 s on two idle cores. Requires at least 1,000 documents.

@@ -98,9 +98,11 @@ TEST_F(FinetuneCommandTest, ADryRunShowsTheSplitAndWritesNothing) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("4 of 8 hidden units by KEYS in layers 1; a token uses "
                                            "2 (KEY_MEAN)"),
-                                 HasSubstr("exports    a dense model")));
+                                 HasSubstr("exports    a dense model"),
+                                 HasSubstr("time       at least "), HasSubstr(": 2 steps of ")));
   const Outcome as_json = Finetune(With(kExperts, {"--dry-run", "--json", "--no-recompose"}));
   EXPECT_EQ(json::parse(as_json.out)["split"]["layers"], json({1}));
+  EXPECT_GT(json::parse(as_json.out)["forecast"]["step_seconds"], 0);
   EXPECT_FALSE(fs::exists(root_ / "home/supervised"));
 }
 

@@ -3,9 +3,10 @@
 
 Each is a tiny model with random weights of an architecture that braid imports, saved by
 transformers: config.json, model.safetensors and logits.npy [1, 9, vocabulary] of the tokens
-(37 i + 5) mod 280. The GPT-2 also has gradients.safetensors, the gradients of the summed loss of
-these tokens but the first, and greedy.npy, the 12 tokens that follow them. Needs torch and transformers (written with versions 2.15 and 5.23); the tests
-need the files only. Arguments name the models to write; default: all.
+(37 i + 5) mod 280. Those of TRAINED also have gradients.safetensors, the gradients of the summed loss
+of these tokens but the first, and greedy.npy, the 12 tokens that follow them. Needs torch and
+transformers (written with versions 2.15 and 5.23); the tests need the files only. Arguments name the
+models to write; default: all.
 """
 import pathlib
 import shutil
@@ -52,13 +53,14 @@ MODELS = {
         vocab_size=VOCABULARY, n_positions=40, n_embd=16, n_layer=2, n_head=4, n_inner=24,
         bos_token_id=2, eos_token_id=2, initializer_range=0.3),
 }
+TRAINED = ["llama3", "qwen2", "gpt2"]
 
 
-def make(config, directory):
+def make(name, config, directory):
     torch.manual_seed(1)
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter += 0.3 * torch.randn(parameter.shape)
     shutil.rmtree(directory, ignore_errors=True)
@@ -69,7 +71,7 @@ def make(config, directory):
     with torch.no_grad():
         logits = saved.eval()(TOKENS).logits
     numpy.save(directory / "logits.npy", logits.numpy())
-    if config.model_type == "gpt2":
+    if name in TRAINED:
         put_training_and_decoding(saved, directory)
 
 
@@ -85,4 +87,4 @@ def put_training_and_decoding(model, directory):
 if __name__ == "__main__":
     root = pathlib.Path(__file__).parent.parent / "inference/huggingface/golden"
     for name in sys.argv[1:] or MODELS:
-        make(MODELS[name], root / name)
+        make(name, MODELS[name], root / name)

@@ -1,6 +1,8 @@
 // Import of every architecture: tensors, logits, padded embeddings, start tokens, memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,7 @@
 #include "inference/huggingface/tokenizer_settings.h"
 #include "inference/loaded_model.h"
 #include "inference/text_generation.h"
+#include "model/config/decoder.h"
 #include "runs/checkpoint.h"
 #include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/inference/huggingface/model_import_fixture.h"
@@ -24,7 +27,28 @@ namespace imported_architectures_test {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-class ImportedArchitecturesTest : public ModelImportTest {};
+class ImportedArchitecturesTest : public ModelImportTest {
+ protected:
+  static fs::path Golden(const char* name) { return fs::path(BRAID_GOLDEN_MODELS) / name; }
+
+  // Imports a model that transformers saved (tests/peers/transformers_golden.py).
+  absl::StatusOr<v1::ImportResponse> ImportGolden(const char* name) {
+    v1::ImportRequest request = Request();
+    request.set_source_dir(Golden(name).string());
+    request.set_tokenizer(TestTokenizerPath().string());
+    request.set_force(true);
+    return Import(request);
+  }
+
+  static std::vector<int32_t> GoldenTokens() {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
+    return tokens;
+  }
+};
+
+// Grouped queries, RoPE of LLaMA 3 and tied embeddings; biases; GPT-2.
+constexpr const char* kTrainedModels[] = {"llama3", "qwen2", "gpt2"};
 
 // Every architecture, element type and number of files: import and export give the same tensors,
 // byte for byte, and the same configuration.
@@ -51,20 +75,61 @@ TEST_F(ImportedArchitecturesTest, ExportGivesTheImportedTensorsByteForByte) {
   }
 }
 
-// Models that transformers saved, and its logits (tests/peers/transformers_golden.py).
+TEST_F(ImportedArchitecturesTest, OneTrainingStepHasTheGradientsOfTransformers) {
+  SetModelThreads(1);
+  const std::vector<int32_t> tokens = GoldenTokens();
+  std::vector<int32_t> targets(tokens.begin() + 1, tokens.end());
+  targets.push_back(-1);
+  for (const char* name : kTrainedModels) {
+    SCOPED_TRACE(name);
+    ASSERT_OK_AND_ASSIGN(const auto imported, ImportGolden(name));
+    ASSERT_OK_AND_ASSIGN(const auto model, LoadModel(imported.output_dir()));
+    ASSERT_OK(model->ForwardBackward(tokens, targets, 1, 1, false));
+    // An export of the gradients has the names and layout of theirs.
+    std::ranges::copy(model->gradients(), model->values().begin());
+    PutSource(*model);
+    ASSERT_OK_AND_ASSIGN(const auto ours, SafetensorsFile::Open(source() / "model.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const auto theirs,
+                         SafetensorsFile::Open(Golden(name) / "gradients.safetensors"));
+    ASSERT_EQ(ours.tensors().size(), theirs.tensors().size());
+    for (const TensorInfo& tensor : theirs.tensors()) {
+      ASSERT_OK_AND_ASSIGN(const auto expected, theirs.Float(tensor.name));
+      ASSERT_OK_AND_ASSIGN(const auto got, ours.Float(tensor.name));
+      ASSERT_EQ(got.size(), expected.size()) << tensor.name;
+      double largest = 0;
+      for (const float value : expected) largest = std::max<double>(largest, std::abs(value));
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], expected[i], 1e-4 * std::max(largest, 1.0)) << tensor.name << " " << i;
+      }
+    }
+  }
+}
+
+TEST_F(ImportedArchitecturesTest, GreedyDecodingGivesTheTokensOfTransformers) {
+  for (const char* name : kTrainedModels) {
+    SCOPED_TRACE(name);
+    ASSERT_OK_AND_ASSIGN(const auto imported, ImportGolden(name));
+    ASSERT_OK_AND_ASSIGN(const auto model, LoadModel(imported.output_dir()));
+    ASSERT_OK_AND_ASSIGN(const auto expected, NpyArray<int32_t>::Open(Golden(name) / "greedy.npy"));
+    const auto decoder = model->NewDecoder(MergeMode::kPrompt);
+    ASSERT_OK_AND_ASSIGN(std::vector<float> logits, decoder->Prefill(GoldenTokens()));
+    for (const int32_t token : expected.values()) {
+      // Rows beyond the tokenizer's pieces are not predicted.
+      const auto best = std::max_element(logits.begin(), logits.begin() + 280) - logits.begin();
+      ASSERT_EQ(best, token);
+      ASSERT_OK_AND_ASSIGN(logits, decoder->Step(token));
+    }
+  }
+}
+
 TEST_F(ImportedArchitecturesTest, ModelsOfTransformersGiveItsLogitsAndTheirOwnTensors) {
   SetModelThreads(1);
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < 9; ++i) tokens.push_back((37 * i + 5) % 280);
+  const std::vector<int32_t> tokens = GoldenTokens();
   for (const char* name :
        {"llama2", "llama3", "linear", "mistral", "mixtral", "qwen2", "qwen3", "gpt2"}) {
     SCOPED_TRACE(name);
-    const fs::path golden = fs::path(BRAID_GOLDEN_MODELS) / name;
-    v1::ImportRequest request = Request();
-    request.set_source_dir(golden.string());
-    request.set_tokenizer(TestTokenizerPath().string());
-    request.set_force(true);
-    ASSERT_OK_AND_ASSIGN(const auto imported, Import(request));
+    const fs::path golden = Golden(name);
+    ASSERT_OK_AND_ASSIGN(const auto imported, ImportGolden(name));
     ASSERT_OK_AND_ASSIGN(const auto model, LoadModel(imported.output_dir()));
     ASSERT_OK_AND_ASSIGN(const std::vector<float> logits, model->Logits(tokens, 1));
     ASSERT_OK_AND_ASSIGN(const auto expected, NpyArray<float>::Open(golden / "logits.npy"));

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "proto/config_text.h"
+#include "proto/state_name.h"
 
 namespace braid {
 
@@ -56,9 +57,8 @@ absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(data));
   if (job.state() == v1::JOB_SUCCEEDED) return job.result().dataset_dir();
-  return absl::FailedPreconditionError(absl::StrCat(data, " has no dataset (state ",
-                                                    v1::JobState_Name(job.state()),
-                                                    "); see: braid status ", data));
+  return absl::FailedPreconditionError(absl::StrCat(
+      data, " has no dataset (state ", StateName(job.state()), "); see: braid status ", data));
 }
 
 std::string NewRequestId() { return RandomId(32); }

@@ -11,6 +11,7 @@
 #include "cli/run_launch.h"
 #include "cli/training_options.h"
 #include "client/terminal/tables.h"
+#include "proto/state_name.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
@@ -91,7 +92,7 @@ absl::Status StopRun(Session& session, const std::string& id) {
     std::cout << id << " stopped after step " << run.latest().step()
               << "; resume it with: braid resume " << id << std::endl;
   } else {
-    std::cout << id << " had already ended: " << v1::RunState_Name(run.state()) << std::endl;
+    std::cout << id << " had already ended: " << StateName(run.state()) << std::endl;
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "client/follow.h"
 #include "client/terminal/run_view.h"
+#include "proto/state_name.h"
 #include "rpc/interrupt.h"
 #include "runs/run_state.h"
 

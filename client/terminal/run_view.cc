@@ -11,6 +11,7 @@
 #include "client/terminal/progress_board.h"
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
+#include "proto/state_name.h"
 #include "runs/run_state.h"
 #include "runs/step_remark.h"
 
@@ -250,10 +251,6 @@ std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history
   AddSpikes(run, lines);
   lines.Field("directory", run.run_dir());
   return lines.Take();
-}
-
-std::string StateName(v1::RunState state) {
-  return std::string(v1::RunState_Name(state)).substr(sizeof("RUN_") - 1);
 }
 
 }  // namespace braid

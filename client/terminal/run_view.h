@@ -29,9 +29,6 @@ class LossHistory {
 std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history, double now,
                                   int width);
 
-// Returns the name of a state, such as "RUNNING".
-std::string StateName(v1::RunState state);
-
 }  // namespace braid
 
 #endif  // BRAID_CLIENT_TERMINAL_RUN_VIEW_H_

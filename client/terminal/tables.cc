@@ -9,16 +9,13 @@
 #include "client/terminal/progress_board.h"
 #include "client/terminal/run_view.h"
 #include "client/terminal/stage_figures.h"
+#include "proto/state_name.h"
 
 namespace braid {
 namespace {
 
 // Output may go into a file, so that its lines are not cut.
 constexpr int kUnlimitedWidth = 10000;
-
-std::string StateName(v1::JobState state) {
-  return std::string(v1::JobState_Name(state)).substr(sizeof("JOB_") - 1);
-}
 
 std::string When(double unix_seconds) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::UnixEpoch() + absl::Seconds(unix_seconds),

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
+#include "proto/state_name.h"
 #include "runs/run_state.h"
 
 namespace braid {
@@ -142,8 +143,8 @@ absl::Status RunEventLog::Append(v1::RunEvent* event) {
   if (event->state() == v1::RUN_STATE_UNSPECIFIED) event->set_state(state_);
   if (event->state() != state_ && !IsLegalTransition(state_, event->state())) {
     return absl::FailedPreconditionError(absl::StrCat(path_.string(), ": illegal transition from ",
-                                                      v1::RunState_Name(state_), " to ",
-                                                      v1::RunState_Name(event->state())));
+                                                      StateName(state_), " to ",
+                                                      StateName(event->state())));
   }
   event->set_number(last_number_ + 1);
   const std::string line = RunEventLine(*event) + "\n";

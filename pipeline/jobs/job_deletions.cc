@@ -14,6 +14,7 @@
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/store/stage_store.h"
+#include "proto/state_name.h"
 
 namespace braid {
 namespace {
@@ -78,9 +79,8 @@ absl::Status JobDeletions::Delete(const JobDeletion& deletion, const std::string
     const auto state = static_cast<v1::JobState>(job.getColumn(0).getInt());
     job.reset();
     if (!IsFinal(state)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(deletion.id, " is ", v1::JobState_Name(state),
-                       "; cancel it first: braid cancel ", deletion.id));
+      return absl::FailedPreconditionError(absl::StrCat(
+          deletion.id, " is ", StateName(state), "; cancel it first: braid cancel ", deletion.id));
     }
     SQLite::Statement insert(*database_,
                              "INSERT INTO deleted_jobs(id, request_id, created, principal,"

@@ -14,9 +14,10 @@
 #include "base/utf8.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/ordering/heldout_split.h"
+#include "pipeline/stages/decontamination.h"
 #include "pipeline/stages/embed_stage.h"
 #include "pipeline/store/verified_stage.h"
-#include "pipeline/stages/decontamination.h"
+#include "proto/state_name.h"
 
 namespace braid {
 namespace {
@@ -129,9 +130,9 @@ JobExplanation::JobExplanation(v1::CorpusSpec spec, Directories directories,
 
 absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const StageStore& store) {
   if (job.state() != v1::JOB_SUCCEEDED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(job.id(), " is ", v1::JobState_Name(job.state()),
-                     ", expected JOB_SUCCEEDED; see 'braid status ", job.id(), "'"));
+    return absl::FailedPreconditionError(absl::StrCat(job.id(), " is ", StateName(job.state()),
+                                                      ", expected SUCCEEDED; see 'braid status ",
+                                                      job.id(), "'"));
   }
   ASSIGN_OR_RETURN(const std::filesystem::path ingest, Output(job, store, "ingest"));
   ASSIGN_OR_RETURN(const std::filesystem::path tokenize, Output(job, store, "tokenize"));

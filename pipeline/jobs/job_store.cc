@@ -14,6 +14,7 @@
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/jobs/retry_policy.h"
+#include "proto/state_name.h"
 
 namespace braid {
 namespace {
@@ -160,9 +161,8 @@ absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const st
                                        double not_before) {
   ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
   if (!IsLegalTransition(job.state(), to)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(job.id(), " is ", v1::JobState_Name(job.state()), " and cannot become ",
-                     v1::JobState_Name(to)));
+    return absl::FailedPreconditionError(absl::StrCat(job.id(), " is ", StateName(job.state()),
+                                                      " and cannot become ", StateName(to)));
   }
   // A new attempt reports all stages again; those that were committed are reported as reused.
   table_.Update(number, {.state = to,
@@ -243,8 +243,10 @@ absl::StatusOr<v1::Job> JobStore::RequestCancel(const std::string& id) {
     if (job.state() == v1::JOB_CANCELLED) return job;
     if (IsFinal(job.state())) {
       return absl::FailedPreconditionError(
-          absl::StrCat(id, " has ended, so there is nothing to cancel; to remove it and its files: "
-                       "braid delete ", id));
+          absl::StrCat(id,
+                       " has ended, so there is nothing to cancel; to remove it and its files: "
+                       "braid delete ",
+                       id));
     }
     if (job.state() != v1::JOB_RUNNING) return Move(number, v1::JOB_CANCELLED, "cancelled");
     if (table_.MarkCancelRequested(number)) {

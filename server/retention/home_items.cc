@@ -15,6 +15,7 @@
 #include "pipeline/jobs/job_deletions.h"
 #include "pipeline/jobs/job_state.h"
 #include "proto/absolute_paths.h"
+#include "proto/state_name.h"
 #include "runs/run_directory.h"
 #include "runs/run_state.h"
 
@@ -54,7 +55,7 @@ StoredItem HomeItems::OfJob(const v1::Job& job) const {
           .principal = job.principal(),
           .created = job.created_at(),
           .finished = job.finished_at(),
-          .state = v1::JobState_Name(job.state()),
+          .state = StateName(job.state()),
           .ended = IsFinal(job.state()),
           .owns = DirectoriesOf(job),
           .uses = InHome(AbsolutePathsIn(job.spec()))};
@@ -93,7 +94,7 @@ StoredItem HomeItems::OfRun(const RunRecord& record, Detail detail) {
   const v1::Run run = DescribeRun(record, UnixTime());
   item.name = run.spec().name();
   item.finished = run.finished_at();
-  item.state = v1::RunState_Name(run.state());
+  item.state = StateName(run.state());
   item.ended = HasEnded(run.state());
   item.evaluated = HasFile(RunDirectory(record.run_dir).evaluation()) ||
                    HasFile(record.run_dir / "tasks/result.json");

@@ -21,7 +21,7 @@ struct StoredItem {
   // Unix seconds; `finished` is meaningful only once it has ended. Prepared data counts as ended
   // since its last use by a command.
   double created = 0, finished = 0;
-  std::string state = {};
+  std::string state = {};  // in words
   bool ended = false;
   // The directory of the run contains results of evaluations.
   bool evaluated = false;

@@ -86,7 +86,7 @@ TEST_F(RunEventLogTest, RefusesIllegalTransitionsAndAddsNothing) {
   v1::RunEvent again = StateEvent(v1::RUN_RUNNING);
   const absl::Status status = log->Append(&again);
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("RUN_SUCCEEDED to RUN_RUNNING"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("from SUCCEEDED to RUNNING"));
   EXPECT_EQ(Text(), before);
 }
 

@@ -147,8 +147,10 @@ void AddDeleteCommands(CommandLine& program) {
       ->check(PositiveInt32());
   collect->add_option("--older-than", policy->older_than,
                       "Minimum time since the end, such as 30d, 12h or 30m");
-  collect->add_flag("--checkpoints", policy->checkpoints,
-                    "Keep the runs, and delete only their checkpoints but the newest good one");
+  collect->add_flag(
+      "--checkpoints", policy->checkpoints,
+      "Keep the runs, and delete only their checkpoints but the newest good one, the one "
+      "with the best validation, and those of checkpoint.keep_every_steps");
   collect->add_flag("--include-evaluated", policy->include_evaluated,
                     "Delete runs that hold results of evaluations, too");
   AddConfirmation(collect, *policy);

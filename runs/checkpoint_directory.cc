@@ -67,6 +67,8 @@ absl::StatusOr<std::vector<std::string>> List(const fs::path& directory,
   return names;
 }
 
+bool IsMultiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
 }  // namespace
 
 fs::path CheckpointPath(const fs::path& checkpoints, int64_t step) {
@@ -149,6 +151,10 @@ absl::Status PublishCheckpoint(const fs::path& checkpoints, int64_t step, const 
   return PublishDirectory(staging, final_path);
 }
 
+bool IsKeptForGood(const CheckpointRetention& retention, int64_t step) {
+  return IsMultiple(step, retention.keep_every_steps) || step == retention.best_step;
+}
+
 absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step,
                                const CheckpointRetention& retention) {
   BRAID_CHECK(retention.keep_last >= 1) << retention.keep_last;
@@ -156,14 +162,12 @@ absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step,
   const auto newest =
       std::find(names.begin(), names.end(), CheckpointPath(checkpoints, step).filename().string());
   BRAID_CHECK(newest != names.end()) << step;
-  const auto is_multiple = [](int64_t of, int64_t every) { return every > 0 && of % every == 0; };
   bool has_regular = false;
   for (auto it = newest; it != names.end(); ++it) {
     const int64_t of = StepOfCheckpoint(*it);
-    const bool regular = !has_regular && is_multiple(of, retention.regular_steps);
+    const bool regular = !has_regular && IsMultiple(of, retention.regular_steps);
     has_regular = has_regular || regular;
-    const bool keep = it - newest < retention.keep_last || regular ||
-                      is_multiple(of, retention.keep_every_steps) || of == retention.best_step;
+    const bool keep = it - newest < retention.keep_last || regular || IsKeptForGood(retention, of);
     if (!keep) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
   }
   return absl::OkStatus();

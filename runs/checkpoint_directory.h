@@ -74,6 +74,10 @@ struct CheckpointRetention {
   int64_t best_step = 0;         // the one of this step; 0: none
 };
 
+// Returns whether `retention` keeps the checkpoint of `step` however many newer ones there are: as
+// the best, or as a multiple of keep_every_steps.
+bool IsKeptForGood(const CheckpointRetention& retention, int64_t step);
+
 // Removes old checkpoints after that of `step` was published: of those up to `step`, keeps the ones
 // that `retention` names. Later ones belong to another attempt and stay.
 absl::Status RotateCheckpoints(const std::filesystem::path& checkpoints, int64_t step,

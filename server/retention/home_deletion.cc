@@ -15,6 +15,8 @@
 #include "control/run_status.h"
 #include "control/supervision/run_process.h"
 #include "control/supervision/supervisor_lock.h"
+#include "proto/state_name.h"
+#include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_directory.h"
 #include "runs/run_state.h"
@@ -59,7 +61,15 @@ absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id
   const v1::RunState state = DescribeRun(held.record, UnixTime()).state();
   if (HasEnded(state) && !HasLiveProcess(run, UnixTime())) return held;
   return absl::FailedPreconditionError(
-      absl::StrCat(id, " is ", v1::RunState_Name(state), "; stop it first: braid stop ", id));
+      absl::StrCat(id, " is ", StateName(state), "; stop it first: braid stop ", id));
+}
+
+// Returns which checkpoints the run keeps for good, by its settings and its newest good checkpoint.
+absl::StatusOr<CheckpointRetention> RetentionOf(const RunRecord& record, const fs::path& newest) {
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(record.run_dir).ReadSpec());
+  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(newest));
+  return CheckpointRetention{.keep_every_steps = spec.checkpoint().keep_every_steps(),
+                             .best_step = state.validation.best_step};
 }
 
 }  // namespace
@@ -163,10 +173,11 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
   ASSIGN_OR_RETURN(const std::optional<fs::path> newest,
                    NewestGoodCheckpoint(checkpoints, &damaged));
   if (!newest) return 0;
+  ASSIGN_OR_RETURN(const CheckpointRetention retention, RetentionOf(held.record, *newest));
   int64_t bytes = 0;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
   for (const std::string& name : names) {
-    if (name == newest->filename()) continue;
+    if (name == newest->filename() || IsKeptForGood(retention, StepOfCheckpoint(name))) continue;
     bytes += DiskBytes(checkpoints / name);
     if (options.dry_run) continue;
     // Readers of checkpoints ignore this name, and the next start of the run removes the directory.

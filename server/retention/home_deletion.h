@@ -58,8 +58,10 @@ class HomeDeletion {
   // ended, is used or is in use.
   absl::StatusOr<int64_t> Delete(const std::string& id, const Options& options);
 
-  // Removes the checkpoints of a run that has ended but the newest good one, and returns the bytes
-  // freed. FAILED_PRECONDITION as in Delete, and when another item uses the run.
+  // Removes the checkpoints of a run that has ended but the newest good one, the one with the best
+  // validation loss and those of checkpoint.keep_every_steps, and returns the bytes freed.
+  // FAILED_PRECONDITION as in Delete, and when another item uses the run; DATA_LOSS when the
+  // settings of the run, which say what to keep, are damaged.
   absl::StatusOr<int64_t> ReduceCheckpoints(const std::string& id, const Options& options);
 
   // Completes the deletions of killed processes. Returns the bytes freed by id.

@@ -18,6 +18,7 @@
 #include "pipeline/store/stage_store.h"
 #include "rpc/grpc_caller.h"
 #include "rpc/storage_client.h"
+#include "runs/checkpoint_directory.h"
 #include "server/retention/disk_tree.h"
 #include "server/retention/storage_service.h"
 #include "tests/base/status_matchers.h"
@@ -85,6 +86,11 @@ class GcTest : public testing::Test {
       if (each.kept_because().empty()) ids.push_back(each.id());
     }
     return ids;
+  }
+  // Returns the steps of the checkpoints of a run, ascending.
+  std::vector<int64_t> Checkpoints(const std::string& id) {
+    auto steps = CheckpointSteps(home_ / ("runs/" + id + "/checkpoints")).value();
+    return {steps.rbegin(), steps.rend()};
   }
   // Nothing was deleted: the home is as it was.
   void ExpectRefused(const std::vector<std::string>& ids, StatusCode code,
@@ -176,11 +182,12 @@ TEST_F(GcTest, ARunThatIsMissingInTheListKeepsItsDataset) {
 
 TEST_F(GcTest, RefusesWhatHasNotEnded) {
   const std::string queued = home_.AddJob({.state = v1::JOB_QUEUED});
-  ExpectRefused({queued}, StatusCode::kFailedPrecondition, "JOB_QUEUED; cancel it first");
+  ExpectRefused({queued}, StatusCode::kFailedPrecondition, queued + " is QUEUED; cancel it first");
   ASSERT_OK(JobStore::Open(home_.path()).value()->ClaimNext());
-  ExpectRefused({queued}, StatusCode::kFailedPrecondition, "JOB_RUNNING");
+  ExpectRefused({queued}, StatusCode::kFailedPrecondition, queued + " is RUNNING");
   const std::string starting = home_.AddRun({.ended = false, .created = UnixTime()});
-  ExpectRefused({starting}, StatusCode::kFailedPrecondition, "RUN_STARTING; stop it first");
+  ExpectRefused({starting}, StatusCode::kFailedPrecondition,
+                starting + " is STARTING; stop it first");
   // Several ids: all or none.
   const std::string ended = home_.AddRun();
   ExpectRefused({ended, starting}, StatusCode::kFailedPrecondition, starting);
@@ -291,17 +298,33 @@ TEST_F(GcTest, ReducesRunsToTheirNewestGoodCheckpoint) {
   EXPECT_THAT(Deleted(done), testing::UnorderedElementsAre(run, damaged));
   EXPECT_EQ(done.freed_bytes(), plan.freed_bytes());
   EXPECT_GT(done.freed_bytes(), 2 * 5 * 20000);
-  const auto checkpoints = [&](const std::string& id) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(home_ / ("runs/" + id + "/checkpoints"))) {
-      names.push_back(entry.path().filename());
-    }
-    return names;
-  };
-  EXPECT_THAT(checkpoints(run), ElementsAre("step-00000020"));
-  EXPECT_THAT(checkpoints(damaged), ElementsAre("step-00000010")) << "the newest is damaged";
-  EXPECT_THAT(checkpoints(start), SizeIs(2)) << "another run was initialized from it";
+  EXPECT_THAT(Checkpoints(run), ElementsAre(20));
+  EXPECT_THAT(Checkpoints(damaged), ElementsAre(10)) << "the newest is damaged";
+  EXPECT_THAT(Checkpoints(start), SizeIs(2)) << "another run was initialized from it";
   EXPECT_THAT(home_.Ids(), SizeIs(4));
+}
+
+TEST_F(GcTest, ReducedRunsKeepTheirBestCheckpointAndTheirBranchPoints) {
+  const std::string run =
+      home_.AddRun({.checkpoints = {10, 20, 30, 40, 50}, .keep_every_steps = 20, .best_step = 30});
+  const std::string best = home_.AddRun({.checkpoints = {10, 20, 30}, .best_step = 10});
+  const std::string unknown = home_.AddRun({.checkpoints = {10, 20}});
+  PutByte(home_ / ("runs/" + unknown + "/run.textproto"), 40, 'z');
+  v1::CollectGarbageRequest request = OlderThan(1);
+  request.set_checkpoints(true);
+  request.set_dry_run(true);
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse plan, Collect(request));
+  request.set_dry_run(false);
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse done, Collect(request));
+  EXPECT_EQ(done.freed_bytes(), plan.freed_bytes());
+  EXPECT_THAT(Checkpoints(run), ElementsAre(20, 30, 40, 50)) << "checkpoint.keep_every_steps is 20";
+  EXPECT_THAT(Checkpoints(best), ElementsAre(10, 30));
+  EXPECT_THAT(Checkpoints(unknown), SizeIs(2)) << "what to keep is not known";
+  for (const v1::Deletion& each : done.deletions()) {
+    EXPECT_THAT(each.kept_because(), each.id() == unknown
+                                         ? HasSubstr("run.textproto")
+                                         : testing::Matcher<std::string>(IsEmpty()));
+  }
 }
 
 TEST_F(GcTest, CollectsPreparedDataThatNoRunUsesByTheTimeOfItsLastUse) {

@@ -37,14 +37,24 @@ void WriteOutput(const fs::path& directory) {
   PutFile(directory / "tokenizer.model", "tokens");
 }
 
-// The real content of a checkpoint does not matter to what verifies and deletes it.
-void WriteCheckpoint(const fs::path& checkpoint) {
+// The weights of a checkpoint do not matter to what verifies and deletes it.
+void WriteCheckpoint(const fs::path& checkpoint, int64_t best_step) {
+  CheckpointState state;
+  state.step = 10;
+  state.dataset_key = "k";
+  state.validation.best_step = best_step;
+  state.model.set_d_model(8);
+  const std::map<std::string, std::string> texts = {{kStateFile, StateText(state)},
+                                                    {kConfigFile, ConfigText(state.model)}};
   fs::create_directories(checkpoint);
   Manifest manifest = {.kind = kCheckpointKind, .settings = {{"world_size", "1"}}};
   for (const std::string& name :
        {ModelFileName(0, 1), OptimizerFileName(0, 1), std::string(kStateFile),
         std::string(kConfigFile), std::string(kTokenizerFile)}) {
-    PutFile(checkpoint / name, std::string(kOutputBytes, 'w'));
+    const auto text = texts.find(name);
+    std::string bytes = text == texts.end() ? "w" : text->second;
+    bytes.resize(kOutputBytes, text == texts.end() ? 'w' : '\n');
+    PutFile(checkpoint / name, bytes);
     manifest.files.push_back(MakeManifestEntry(SummarizeFile(checkpoint / name).value(), 1));
   }
   BRAID_CHECK(manifest.Save(checkpoint).ok());
@@ -93,13 +103,16 @@ std::string StoredHome::AddRun(const RunOptions& options) {
   spec.set_name("toy");
   spec.set_dataset_dir(options.dataset.string());
   spec.set_init_from(options.init_from);
+  spec.mutable_checkpoint()->set_keep_every_steps(options.keep_every_steps);
   const auto runs = RunStore::Open(path()).value();
   const RunRecord record = runs->Create(options.request_id, spec.SerializeAsString(),
                                         options.created, {.principal = options.principal})
                                .value();
   const RunDirectory run(record.run_dir);
   BRAID_CHECK(run.WriteSpec(spec).ok());
-  for (const int step : {10, 20}) WriteCheckpoint(CheckpointPath(run.checkpoints(), step));
+  for (const int64_t step : options.checkpoints) {
+    WriteCheckpoint(CheckpointPath(run.checkpoints(), step), options.best_step);
+  }
   if (!options.ended) return record.id;
   BRAID_CHECK(run.WriteExit({.outcome = std::string(kSucceeded), .error = "", .step = 20}).ok());
   const auto finished =

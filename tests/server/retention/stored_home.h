@@ -38,8 +38,11 @@ class StoredHome {
     double created = 1000;
     double finished = 1000;
     std::string request_id = {};
+    std::vector<int64_t> checkpoints = {10, 20};  // their steps
+    int64_t keep_every_steps = 0;
+    int64_t best_step = 0;  // that of the best validation, according to all checkpoints
   };
-  // Adds a run with two checkpoints, of steps 10 and 20. Returns its id.
+  // Adds a run with its checkpoints. Returns its id.
   std::string AddRun(const RunOptions& options);
   std::string AddRun() { return AddRun(RunOptions{}); }
 

@@ -15,6 +15,7 @@
 #include "formats/packed_dataset.h"
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/mixture_spec.h"
 #include "runs/run_spec.h"
 #include "runs/schedule_spec.h"
 #include "runs/training_length.h"
@@ -133,7 +134,9 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                        const v1::RunSpec& asked) {
   RETURN_IF_ERROR(CheckAsked(asked));
   RETURN_IF_ERROR(CheckStable(source, step));
-  ASSIGN_OR_RETURN(const DatasetInfo data, ReadDatasetInfo(source.dataset_dir()));
+  v1::RunSpec trained_on = source;
+  ASSIGN_OR_RETURN(const std::vector<DatasetInfo> datasets, ReadDatasets(&trained_on));
+  const DatasetInfo data = CombinedInfo(datasets);
   v1::TrainingLength decay = asked.optimizer().decay();
   if (!asked.optimizer().has_decay()) decay.set_fraction(kDefaultBranchDecay);
   ASSIGN_OR_RETURN(decay, ResolveLength("optimizer.decay", decay,

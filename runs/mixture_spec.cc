@@ -211,6 +211,13 @@ absl::StatusOr<std::vector<DatasetInfo>> ReadDatasets(v1::RunSpec* spec) {
   return infos;
 }
 
+DatasetInfo CombinedInfo(std::span<const DatasetInfo> datasets) {
+  DatasetInfo all = datasets[0];
+  all.num_instances = 0;
+  for (const DatasetInfo& info : datasets) all.num_instances += info.num_instances;
+  return all;
+}
+
 absl::Status FillMixture(const StepSize& size, std::span<const DatasetInfo> infos,
                          v1::RunSpec* spec) {
   if (spec->datasets().empty()) {

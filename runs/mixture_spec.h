@@ -21,6 +21,10 @@ namespace braid {
 // or sequence length than the first; errors of ReadDatasetInfo name it too.
 absl::StatusOr<std::vector<DatasetInfo>> ReadDatasets(v1::RunSpec* spec);
 
+// Returns the description of all datasets together: they differ in their instances only. Requires
+// at least one.
+DatasetInfo CombinedInfo(std::span<const DatasetInfo> datasets);
+
 // Replaces tokens and epochs of the datasets by shares and num_steps. Does nothing without a
 // mixture. InvalidArgument for shares that are negative, all 0 or do not sum to 1, and for units
 // that cannot be combined.

@@ -293,14 +293,6 @@ absl::Status FillSharing(v1::RunSpec* spec) {
                absl::StrCat("at least ", kMinBucketBytes));
 }
 
-// Returns the description of all datasets together: they differ in their instances only.
-DatasetInfo Combined(const std::vector<DatasetInfo>& datasets) {
-  DatasetInfo all = datasets[0];
-  all.num_instances = 0;
-  for (const DatasetInfo& info : datasets) all.num_instances += info.num_instances;
-  return all;
-}
-
 absl::Status FillSpikes(v1::SpikeConfig* config) {
   FillStatedDefaults(config);
   RETURN_IF_ERROR(Check(v1::SpikePolicy_IsValid(config->policy()), "spikes.policy",
@@ -360,7 +352,7 @@ std::string ShapeName(const v1::ModelConfig& model) {
 absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   v1::RunSpec resolved = spec;
   ASSIGN_OR_RETURN(const std::vector<DatasetInfo> datasets, ReadDatasets(&resolved));
-  const DatasetInfo data = Combined(datasets);
+  const DatasetInfo data = CombinedInfo(datasets);
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillLabelHead(datasets, resolved.mutable_model()));

@@ -66,6 +66,26 @@ TEST_F(BranchTest, LengthFollowsFromTheDecay) {
   EXPECT_EQ(steps(Decay([](auto* d) { d->set_epochs(1); })), 28);
 }
 
+TEST_F(BranchTest, AnEpochOfAMixtureIsOnePassOverAllDatasets) {
+  const fs::path second = NewDirectory("data");
+  WriteTinyDataset(second, {.num_instances = 60, .seed = 2});
+  v1::RunSpec mixture = stable_;
+  for (const fs::path& path : {dataset_, second}) {
+    v1::MixtureDataset* const entry = mixture.add_datasets();
+    entry->set_dataset(path.string());
+    entry->set_share(0.5);
+  }
+  mixture = *ResolveRunSpec(mixture);
+  const v1::RunSpec asked = Decay([](auto* d) { d->set_epochs(1); });
+  // 40 and 60 instances in batches of 4.
+  EXPECT_EQ(BranchSpec(mixture, 18, asked)->num_steps(), 18 + 25);
+  // The oracle is a run of one epoch on the mixture.
+  v1::RunSpec whole = mixture;
+  whole.clear_num_steps();
+  whole.mutable_length()->set_epochs(1);
+  EXPECT_EQ(ResolveRunSpec(whole)->num_steps(), 25);
+}
+
 TEST_F(BranchTest, KeepsTheStepsOfBothWarmUps) {
   for (const int64_t decay : {1, 3, 100, 12345}) {
     const auto branch = BranchSpec(stable_, 18, Decay([&](auto* d) { d->set_steps(decay); }));

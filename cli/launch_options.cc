@@ -12,6 +12,7 @@
 #include "client/terminal/terminal_text.h"
 #include "control/launch/launcher.h"
 #include "control/launch/scheduler.h"
+#include "control/supervision/attempt_process.h"
 #include "rpc/executable_path.h"
 #include "runs/run_spec.h"
 

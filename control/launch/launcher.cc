@@ -80,7 +80,7 @@ absl::Status WritePlan(const RunDirectory& run, const LaunchPlan& plan) {
   if (!plan.submission.empty()) {
     RETURN_IF_ERROR(WriteFileAtomically(plan.submission, plan.submission_text));
   }
-  return WriteFileAtomically(run.launch(), LaunchJson(plan.mpirun));
+  return WriteFileAtomically(run.launch(), LaunchJson(plan.mpirun, plan.hostfile));
 }
 
 absl::Status StartSupervisor(const std::string& supervisor, const RunDirectory& run) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
+#include "control/supervision/attempt_process.h"
 #include "control/supervision/subprocess.h"
 #include "runs/run_directory.h"
 
@@ -181,10 +182,6 @@ MpirunCommand PlanMpirun(const MpirunSite& site, const std::filesystem::path& ru
   return command;
 }
 
-std::filesystem::path HostfileOf(const std::filesystem::path& run_dir) {
-  return run_dir / "hostfile";
-}
-
 std::string HostfileText(const v1::LaunchConfig& launch) {
   std::string text;
   for (const v1::HostSlots& host : launch.hosts()) {
@@ -193,8 +190,10 @@ std::string HostfileText(const v1::LaunchConfig& launch) {
   return text;
 }
 
-std::string LaunchJson(const MpirunCommand& command) {
-  return SealJson({{"arguments", command.arguments}, {"variables", command.variables}});
+std::string LaunchJson(const MpirunCommand& command, const std::string& hostfile) {
+  nlohmann::json json = {{"arguments", command.arguments}, {"variables", command.variables}};
+  if (!hostfile.empty()) json["hostfile"] = hostfile;
+  return SealJson(json);
 }
 
 }  // namespace braid

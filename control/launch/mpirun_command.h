@@ -50,12 +50,12 @@ struct MpirunCommand {
 MpirunCommand PlanMpirun(const MpirunSite& site, const std::filesystem::path& run_dir,
                          const v1::RunSpec& spec);
 
-// Returns RUN_DIR/hostfile, which the arguments of backend HOSTFILE name.
-std::filesystem::path HostfileOf(const std::filesystem::path& run_dir);
+// Returns the text of the hostfile, which the arguments of backend HOSTFILE name.
 std::string HostfileText(const v1::LaunchConfig& launch);
 
-// Returns the text of launch.json: {"arguments": [...], "variables": {"NAME": "value"}}.
-std::string LaunchJson(const MpirunCommand& command);
+// Returns the text of launch.json: {"arguments": [...], "variables": {"NAME": "value"}}, and with a
+// hostfile "hostfile": TEXT, with which the file is compared before each attempt.
+std::string LaunchJson(const MpirunCommand& command, const std::string& hostfile);
 
 }  // namespace braid
 

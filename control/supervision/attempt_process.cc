@@ -57,21 +57,38 @@ struct LogFile {
   const int descriptor;
 };
 
+// mpirun reads the hostfile again in every attempt.
+absl::Status CheckHostfile(const RunDirectory& run, const std::string& launched) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(HostfileOf(run.root())));
+  if (text == launched) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(HostfileOf(run.root()).string(),
+                   ": not the hosts that the run was launched on; it was damaged or "
+                   "edited; 'braid resume ",
+                   run.root().filename().string(), "' writes it again"));
+}
+
 void KillRanks(const RunDirectory& run) {
   for (const int64_t pid : RankProcesses(run)) kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 }  // namespace
 
+std::filesystem::path HostfileOf(const std::filesystem::path& run_dir) {
+  return run_dir / "hostfile";
+}
+
 absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(run.launch()));
   ASSIGN_OR_RETURN(const nlohmann::json json, OpenSealedJson(text, run.launch()));
   LaunchCommand command;
+  std::string hostfile;
   try {
     json.at("arguments").get_to(command.arguments);
     for (const auto& [name, value] : json.at("variables").items()) {
       command.variables.push_back(name + "=" + value.get<std::string>());
     }
+    hostfile = json.value("hostfile", "");
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(
         absl::StrCat(run.launch().string(), ": not a launch command: ", error.what()));
@@ -79,6 +96,7 @@ absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run) {
   if (command.arguments.empty()) {
     return absl::DataLossError(absl::StrCat(run.launch().string(), ": got no arguments"));
   }
+  if (!hostfile.empty()) RETURN_IF_ERROR(CheckHostfile(run, hostfile));
   return command;
 }
 

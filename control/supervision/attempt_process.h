@@ -2,6 +2,7 @@
 #ifndef BRAID_CONTROL_SUPERVISION_ATTEMPT_PROCESS_H_
 #define BRAID_CONTROL_SUPERVISION_ATTEMPT_PROCESS_H_
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,14 +14,18 @@
 
 namespace braid {
 
-// launch.json: {"arguments": ["mpirun", ...], "variables": {"NAME": "value"}}.
+// launch.json: {"arguments": ["mpirun", ...], "variables": {"NAME": "value"}, "hostfile": TEXT},
+// the last with a hostfile only.
 struct LaunchCommand {
   std::vector<std::string> arguments;
   std::vector<std::string> variables;  // "NAME=value"
 };
 
+// Returns RUN_DIR/hostfile, which mpirun reads with backend HOSTFILE.
+std::filesystem::path HostfileOf(const std::filesystem::path& run_dir);
+
 // Reads launch.json. NotFound without the file; DataLoss, with the field, when it is not a launch
-// command.
+// command, and when the hostfile that mpirun is going to read is not the one of the launch.
 absl::StatusOr<LaunchCommand> ReadLaunchCommand(const RunDirectory& run);
 
 // Returns 16 random hexadecimal digits.

@@ -136,7 +136,7 @@ TEST(PlanMpirunTest, SettingsOfTheServicesMachineStayThere) {
                                                 "BRAID_BLAS_CHOSEN=1", "OPENBLAS_CORETYPE=SkylakeX",
                                                 "HOSTNAME=here"};
   const MpirunCommand command = PlanMpirun(Site(environment), "/r", OnHosts());
-  EXPECT_EQ(command.variables.size(), 3u) << LaunchJson(command);
+  EXPECT_EQ(command.variables.size(), 3u) << LaunchJson(command, "");
   EXPECT_EQ(PlanMpirun(Site(environment), "/r", TwoRanks()).variables.size(), 8u);
   // A BLAS core that the user set applies to every host.
   EXPECT_THAT(PlanMpirun(Site({"OPENBLAS_CORETYPE=Haswell"}), "/r", OnHosts()).variables,
@@ -145,7 +145,7 @@ TEST(PlanMpirunTest, SettingsOfTheServicesMachineStayThere) {
 
 TEST(LaunchJsonTest, HoldsArgumentsAndVariables) {
   const nlohmann::json json =
-      nlohmann::json::parse(LaunchJson(PlanMpirun(Site({"LANG=\"\n"}), "/r", TwoRanks())));
+      nlohmann::json::parse(LaunchJson(PlanMpirun(Site({"LANG=\"\n"}), "/r", TwoRanks()), ""));
   EXPECT_EQ(json.at("arguments").at(0), "/usr/bin/mpirun");
   EXPECT_EQ(json.at("variables").at("LANG"), "\"\n");
   EXPECT_EQ(json.at("variables").at("OMP_NUM_THREADS"), "3");

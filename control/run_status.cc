@@ -69,16 +69,19 @@ void SetScheduledState(const ScheduledState& scheduled, v1::Run* run) {
   if (!HasEnded(scheduled.state)) run->clear_finished_at();
 }
 
+void AddReason(const std::string& notice, v1::Run* run) {
+  run->set_reason(absl::StrCat(run->reason(), run->reason().empty() ? "" : "; ", notice));
+}
+
 // Copies the spec of a run, or the reason why it cannot be read. Without a spec, the progress of a
 // run has no planned number of steps.
 void SetSpec(const absl::StatusOr<v1::RunSpec>& spec, v1::Run* run) {
   if (spec.ok()) {
     *run->mutable_spec() = *spec;
   } else if (!absl::IsNotFound(spec.status())) {
-    const std::string notice =
-        absl::StrCat("its settings are unreadable, so it cannot be resumed: ",
-                     std::string(spec.status().message()));
-    run->set_reason(absl::StrCat(run->reason(), run->reason().empty() ? "" : "; ", notice));
+    AddReason(absl::StrCat("its settings are unreadable, so it cannot be resumed: ",
+                           std::string(spec.status().message())),
+              run);
   }
 }
 
@@ -125,6 +128,7 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   SetConclusion(run, seen, newest, &description);
   if (scheduled && !job_runs) SetScheduledState(*scheduled, &description);
   SetSpec(run.ReadSpec(), &description);
+  if (record.damaged) AddReason("its record in runs.sqlite is damaged", &description);
   description.set_scheduler_job(SchedulerJobOf(run));
   if (newest != nullptr) AddHistory(history, *newest, now, &description);
   const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);

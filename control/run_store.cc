@@ -11,53 +11,30 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
-#include "base/crc32c.h"
 #include "base/database_journal.h"
 #include "base/status_macros.h"
+#include "control/run_schema.h"
 
 namespace braid {
 namespace {
 
 constexpr int kBusyTimeoutMs = 30000;
-// Version 1 did not store its version number.
-constexpr char kVersion1[] =
-    "CREATE TABLE IF NOT EXISTS runs ("
-    "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
-    "spec BLOB NOT NULL, run_dir TEXT NOT NULL, created REAL NOT NULL)";
-// All runs count as active until RunKeeper finds that they have ended.
-constexpr char kVersion2[] =
-    "ALTER TABLE runs ADD COLUMN principal TEXT NOT NULL DEFAULT 'local';"
-    "ALTER TABLE runs ADD COLUMN ranks INTEGER NOT NULL DEFAULT 1;"
-    "ALTER TABLE runs ADD COLUMN launches INTEGER NOT NULL DEFAULT 1;"
-    "ALTER TABLE runs ADD COLUMN active INTEGER NOT NULL DEFAULT 1;"
-    "CREATE INDEX runs_by_active ON runs(active, number);"
-    "PRAGMA user_version=2";
-// Rows of an older version have no checksum: their specs are read unverified.
-constexpr char kVersion3[] =
-    "ALTER TABLE runs ADD COLUMN spec_crc INTEGER NOT NULL DEFAULT -1;"
-    "PRAGMA user_version=3";
-constexpr int kSchemaVersion = 3;
-constexpr int64_t kNoCrc = -1;
-// This table is not part of a schema version, because programs that do not know it can use the same
-// database. `removed`: the run directory is completely removed.
-constexpr char kDeletedRuns[] =
-    "CREATE TABLE IF NOT EXISTS deleted_runs ("
-    "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE,"
-    "created REAL NOT NULL, principal TEXT NOT NULL, deleted REAL NOT NULL,"
-    "deleted_by TEXT NOT NULL, removed INTEGER NOT NULL DEFAULT 0)";
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
 
 // The run directory follows from `home`, which may have been moved or restored elsewhere since the
-// column run_dir was written.
+// column run_dir was written. A damaged row belongs to no one.
 RunRecord RecordOf(SQLite::Statement& row, const std::filesystem::path& home) {
   const std::string id = row.getColumn("id").getString();
-  return {.id = id,
-          .run_dir = home / "runs" / id,
-          .created = row.getColumn("created").getDouble(),
-          .principal = row.getColumn("principal").getString(),
-          .launches = row.getColumn("launches").getInt64(),
-          .active = row.getColumn("active").getInt() != 0};
+  RunRecord record = {.id = id,
+                      .run_dir = home / "runs" / id,
+                      .launches = row.getColumn("launches").getInt64(),
+                      .active = row.getColumn("active").getInt() != 0};
+  record.damaged = row.getColumn("spec_crc").getInt64() != RunRowCrc(row);
+  if (record.damaged) return record;
+  record.created = row.getColumn("created").getDouble();
+  record.principal = row.getColumn("principal").getString();
+  return record;
 }
 
 // BEGIN IMMEDIATE takes the write lock first, so two programs that launch at once
@@ -111,7 +88,7 @@ class RunStore::Impl {
   absl::StatusOr<RunRecord> Get(const std::string& id);
   std::vector<RunRecord> Rows(SQLite::Statement& query);
   absl::Status CheckQuota(const RunOwner& owner);
-  absl::StatusOr<std::string> SpecIn(SQLite::Statement& row) const;
+  absl::StatusOr<RunRecord> IntactRecordOf(SQLite::Statement& row) const;
   absl::StatusOr<std::optional<RunRecord>> OfRequest(const std::string& request_id,
                                                      std::string* spec);
   absl::Status CheckNotDeleted(const std::string& request_id);
@@ -124,14 +101,15 @@ class RunStore::Impl {
   SQLite::Database database;
 };
 
-// Returns the spec of a row. DataLoss when it is not as it was written.
-absl::StatusOr<std::string> RunStore::Impl::SpecIn(SQLite::Statement& row) const {
-  std::string spec = row.getColumn("spec").getString();
-  const int64_t stored = row.getColumn("spec_crc").getInt64();
-  if (stored == kNoCrc || stored == int64_t{Crc32c(spec)}) return spec;
-  return absl::DataLossError(absl::StrCat(file.string(), ": the stored spec of ",
-                                          row.getColumn("id").getString(),
-                                          " is damaged; use a new request_id for a new run"));
+// Returns the record of a row. DataLoss when it is not as it was written.
+absl::StatusOr<RunRecord> RunStore::Impl::IntactRecordOf(SQLite::Statement& row) const {
+  RunRecord record = RecordOf(row, home);
+  if (!record.damaged) return record;
+  return absl::DataLossError(absl::StrCat(file.string(), ": the record of ", record.id,
+                                          " (owner, ranks, spec) is damaged, but not ",
+                                          record.run_dir.string(),
+                                          "; restore the database from a backup, or repeat the "
+                                          "launch with a new request_id"));
 }
 
 absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::OfRequest(const std::string& request_id,
@@ -140,8 +118,9 @@ absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::OfRequest(const std::st
   SQLite::Statement query(database, "SELECT * FROM runs WHERE request_id = ?");
   query.bind(1, request_id);
   if (!query.executeStep()) return std::nullopt;
-  ASSIGN_OR_RETURN(*spec, SpecIn(query));
-  return RecordOf(query, home);
+  ASSIGN_OR_RETURN(RunRecord record, IntactRecordOf(query));
+  *spec = query.getColumn("spec").getString();
+  return record;
 }
 
 // A repeated request must not launch a deleted run again.
@@ -190,15 +169,7 @@ int64_t RunStore::Impl::UnusedNumber() {
 
 void RunStore::Impl::CreateTables() {
   WriteTransaction transaction(database);
-  const int version = database.execAndGet("PRAGMA user_version").getInt();
-  if (version > kSchemaVersion) {
-    throw SQLite::Exception(absl::StrCat("schema version ", version, ", this program knows ",
-                                         kSchemaVersion, "; use a newer braid"));
-  }
-  if (version < 1) database.exec(kVersion1);
-  if (version < 2) database.exec(kVersion2);
-  if (version < 3) database.exec(kVersion3);
-  database.exec(kDeletedRuns);
+  CreateRunTables(database);
   transaction.Commit();
 }
 
@@ -249,7 +220,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
   insert.bind(6, now);
   insert.bind(7, owner.principal);
   insert.bind(8, owner.ranks);
-  insert.bind(9, int64_t{Crc32c(spec)});
+  insert.bind(9, RunRowCrc(IdOf(number), request_id, spec, owner.principal, owner.ranks, now));
   insert.exec();
   transaction.Commit();
   return Get(IdOf(number));
@@ -258,7 +229,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
 absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
   SQLite::Statement query(database, "SELECT * FROM runs WHERE id = ?");
   query.bind(1, id);
-  if (query.executeStep()) return RecordOf(query, home);
+  if (query.executeStep()) return IntactRecordOf(query);
   return absl::NotFoundError(
       absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
 }
@@ -356,10 +327,10 @@ absl::Status RunStore::FinishDeletion(const std::string& id) {
 absl::StatusOr<std::string> RunStore::SpecOf(const std::string& id) const {
   return impl_->Guarded([&]() -> absl::StatusOr<std::string> {
     RETURN_IF_ERROR(impl_->Get(id).status());
-    SQLite::Statement query(impl_->database, "SELECT id, spec, spec_crc FROM runs WHERE id = ?");
+    SQLite::Statement query(impl_->database, "SELECT spec FROM runs WHERE id = ?");
     query.bind(1, id);
     query.executeStep();
-    return impl_->SpecIn(query);
+    return query.getColumn(0).getString();
   });
 }
 

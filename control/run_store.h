@@ -29,6 +29,9 @@ struct RunRecord {
   int64_t launches = 0;
   // The run is not settled.
   bool active = true;
+  // The stored record is not as it was written; `principal` and `created` are empty then. Only
+  // lists contain such records, since the directory of the run may be intact.
+  bool damaged = false;
 };
 
 // The principal that launches a run and its limits on active runs and ranks; 0: no limit.
@@ -50,7 +53,8 @@ class RunStore {
 
   // Adds a run with a new id and the directory HOME/runs/<id>, which is not created; durable on
   // return. The same `request_id` with the same `spec` bytes returns the run of the first call;
-  // with other bytes it is AlreadyExists. An empty `request_id` always adds a run.
+  // with other bytes it is AlreadyExists, and DataLoss when the record of that run is damaged. An
+  // empty `request_id` always adds a run.
   // ResourceExhausted when the owner has reached its limit of active runs or ranks.
   absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
                                    double now, const RunOwner& owner = {});
@@ -72,10 +76,10 @@ class RunStore {
   // Records that the directory of a deleted run is gone.
   absl::Status FinishDeletion(const std::string& id);
 
-  // Returns the `spec` bytes that a run was created with; DataLoss when they are damaged.
+  // Returns the `spec` bytes that a run was created with. Errors are those of Get.
   absl::StatusOr<std::string> SpecOf(const std::string& id) const;
 
-  // Returns the record of a run. NotFound with the id and a hint.
+  // Returns the record of a run. NotFound with the id and a hint; DataLoss for a damaged record.
   absl::StatusOr<RunRecord> Get(const std::string& id) const;
   // Returns at most `limit` runs, newest first, older than the run `before` unless that is empty.
   absl::StatusOr<std::vector<RunRecord>> List(

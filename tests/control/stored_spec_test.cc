@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "control/launch/mpirun_command.h"
 #include "control/launch/scheduler.h"
 #include "control/run_store.h"
@@ -109,14 +111,25 @@ TEST_F(StoredSpecTest, LaunchFilesAreCovered) {
   const RunDirectory run = Run();
   fs::create_directories(run.root());
   Write(run.launch(), LaunchJson({.arguments = {"/usr/bin/mpirun", "-n", "4", "trainer"},
-                                  .variables = {{"OMP_NUM_THREADS", "2"}}}));
-  ExpectNoOtherContent(run.launch(), [&]() -> absl::StatusOr<std::string> {
+                                  .variables = {{"OMP_NUM_THREADS", "2"}}},
+                                 "node-a slots=2\nnode-b slots=2\n"));
+  Write(HostfileOf(run.root()), "node-a slots=2\nnode-b slots=2\n");
+  const auto read_launch = [&]() -> absl::StatusOr<std::string> {
     const absl::StatusOr<LaunchCommand> command = ReadLaunchCommand(run);
     if (!command.ok()) return command.status();
     std::string text;
     for (const auto& part : command->arguments) absl::StrAppend(&text, part, "\n");
     for (const auto& part : command->variables) absl::StrAppend(&text, part, "\n");
     return text;
+  };
+  ExpectNoOtherContent(run.launch(), read_launch);
+  // Each attempt starts mpirun with the file.
+  ForEachChange(*ReadFile(HostfileOf(run.root())), [&](const std::string& changed, size_t at) {
+    Write(HostfileOf(run.root()), changed);
+    const absl::Status status = read_launch().status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(HostfileOf(run.root()).string()), HasSubstr("braid resume run")));
   });
   ProcessRecord supervisor;
   supervisor.identity.pid = 12;
@@ -183,6 +196,54 @@ TEST_F(StoredSpecTest, StoredSpecOfARunIsCovered) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("runs.sqlite"), HasSubstr(id)));
   });
+}
+
+TEST_F(StoredSpecTest, OwnerRanksAndTimeOfARunAreCovered) {
+  const auto store = RunStore::Open(Home()).value();
+  const std::string id =
+      store->Create("request", "spec", 1, {.principal = "ann", .ranks = 2}).value().id;
+  SQLite::Database database((Home() / "runs.sqlite").string(), SQLite::OPEN_READWRITE, 10000);
+  for (const std::string change : {"principal = 'anm'", "ranks = 3", "created = 2",
+                                   "request_id = 'requesu'", "spec_crc = -1"}) {
+    database.exec("CREATE TEMP TABLE intact AS SELECT * FROM runs");
+    database.exec("UPDATE runs SET " + change);
+    const absl::Status status = store->Get(id).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << change << ": " << status;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("runs.sqlite"), HasSubstr(id)));
+    EXPECT_FALSE(store->SpecOf(id).ok()) << change;
+    EXPECT_FALSE(store->Relaunch(id).ok()) << change;
+    const std::vector<RunRecord> list = store->List().value();
+    ASSERT_EQ(list.size(), 1u) << "the other runs are listed";
+    EXPECT_TRUE(list[0].damaged) << change;
+    EXPECT_EQ(list[0].principal, "") << "no one's, so that only operators may manage it";
+    database.exec("DELETE FROM runs; INSERT INTO runs SELECT * FROM intact; DROP TABLE intact");
+    EXPECT_TRUE(store->Get(id).ok());
+  }
+}
+
+TEST_F(StoredSpecTest, RunsOfOlderDatabasesAreSealedUnlessTheyAreDamaged) {
+  {
+    const auto store = RunStore::Open(Home()).value();
+    for (const char* const request : {"unsealed", "sealed", "damaged"}) {
+      ASSERT_TRUE(store->Create(request, "spec", 1).ok());
+    }
+    SQLite::Database old((Home() / "runs.sqlite").string(), SQLite::OPEN_READWRITE, 10000);
+    // As version 3 left them: without a checksum, with that of the spec, and with another.
+    old.exec("UPDATE runs SET spec_crc = -1 WHERE number = 1");
+    old.exec(absl::StrCat("UPDATE runs SET spec_crc = ", Crc32c("spec"), " WHERE number = 2"));
+    old.exec(absl::StrCat("UPDATE runs SET spec_crc = ", Crc32c("spel"), " WHERE number = 3"));
+    old.exec("PRAGMA user_version=3");
+  }
+  for (int open = 0; open < 2; ++open) {
+    const auto store = RunStore::Open(Home()).value();
+    EXPECT_EQ(store->SpecOf("run-000001").value(), "spec");
+    EXPECT_EQ(store->SpecOf("run-000002").value(), "spec");
+    EXPECT_TRUE(absl::IsDataLoss(store->Get("run-000003").status()));
+  }
+  const auto store = RunStore::Open(Home()).value();
+  SQLite::Database database((Home() / "runs.sqlite").string(), SQLite::OPEN_READWRITE, 10000);
+  database.exec("UPDATE runs SET principal = 'another'");
+  EXPECT_TRUE(absl::IsDataLoss(store->Get("run-000001").status())) << "sealed by the upgrade";
 }
 
 }  // namespace stored_spec_test

@@ -5,8 +5,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "evaluation/heldout_windows.h"
@@ -74,6 +76,18 @@ bool AreComparable(v1::ModelConfig a, v1::ModelConfig b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
+// Loads an older checkpoint of the run of `newest`; null when their choices cannot be compared.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadComparable(const fs::path& checkpoint,
+                                                              const ModelPath& newest) {
+  ASSIGN_OR_RETURN(const ModelPath older, FindModel(checkpoint, /*strict=*/false));
+  const bool average = newest.state.use_average;
+  if (!AreComparable(older.state.model, newest.state.model) ||
+      (average && !older.state.has_average)) {
+    return nullptr;
+  }
+  return LoadModel(checkpoint, average);
+}
+
 void AddDrift(const ChoicesByLayer& before, int64_t from, const ChoicesByLayer& after, int64_t to,
               std::vector<v1::ChoiceDrift>* drift) {
   for (const auto& [layer, choices] : after) {
@@ -92,7 +106,7 @@ void AddDrift(const ChoicesByLayer& before, int64_t from, const ChoicesByLayer& 
 
 absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
     const fs::path& run, const ModelPath& newest, LanguageModel& model, const fs::path& dataset_dir,
-    const ExpertActivityOptions& options) {
+    const ExpertActivityOptions& options, std::vector<std::string>* skipped) {
   const fs::path checkpoints = RunDirectory(run).checkpoints();
   ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(checkpoints));
   std::ranges::sort(steps);
@@ -105,13 +119,18 @@ absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
       if (!before.has_value()) break;
       ASSIGN_OR_RETURN(choices, ReadChoices(model, dataset_dir, options));
     } else {
-      const absl::StatusOr<ModelPath> path =
-          FindModel(CheckpointPath(checkpoints, step), /*strict=*/false);
-      if (!path.ok() || !AreComparable(path->state.model, newest.state.model)) continue;
-      if (newest.state.use_average && !path->state.has_average) continue;
-      const auto older = LoadModel(path->checkpoint, newest.state.use_average);
-      if (!older.ok() && IsCheckpointDamage(older.status())) continue;
+      const fs::path checkpoint = CheckpointPath(checkpoints, step);
+      const auto older = LoadComparable(checkpoint, newest);
+      std::error_code error;
+      if (!older.ok() && !fs::exists(checkpoint, error)) continue;  // the run has removed it since
+      if (!older.ok() && IsCheckpointDamage(older.status())) {
+        skipped->push_back(absl::StrCat("choices of step ", step, " were not compared: checkpoint ",
+                                        checkpoint.string(),
+                                        " is damaged: ", older.status().message()));
+        continue;
+      }
       RETURN_IF_ERROR(older.status());
+      if (*older == nullptr) continue;
       // An older checkpoint may have been trained with another number.
       if (UsesExperts((*older)->config())) {
         if (options.routing_seed.has_value() &&

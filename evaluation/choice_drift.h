@@ -3,6 +3,7 @@
 #define BRAID_EVALUATION_CHOICE_DRIFT_H_
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,10 +17,12 @@ namespace braid {
 // Compares, token by token, the experts of `options` that held-out windows choose in successive
 // checkpoints of the run up to `newest`, which `model` is: by layer, oldest pair first. Checkpoints
 // with another configuration, such as those before experts were in use, and damaged ones are left
-// out. Holds two models at a time, and 8 bytes for each token and layer.
+// out; `skipped` gets a sentence for each damaged one. Holds two models at a time, and 8 bytes for
+// each token and layer.
 absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
     const std::filesystem::path& run, const ModelPath& newest, LanguageModel& model,
-    const std::filesystem::path& dataset_dir, const ExpertActivityOptions& options);
+    const std::filesystem::path& dataset_dir, const ExpertActivityOptions& options,
+    std::vector<std::string>* skipped);
 
 }  // namespace braid
 

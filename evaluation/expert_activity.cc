@@ -332,7 +332,7 @@ absl::StatusOr<v1::ExpertActivity> MeasureExpertActivity(
 absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
                             const std::function<void(const v1::AnalyzeExpertsEvent&)>& emit) {
   SetModelThreads(request.num_threads());
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
+  ASSIGN_OR_RETURN(ModelPath path, FindModel(request.model(), request.strict()));
   ASSIGN_OR_RETURN(const fs::path dataset_dir, AnalyzedDataset(request.dataset_dir(), path));
   RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, path.checkpoint.string()));
   ASSIGN_OR_RETURN(const auto model, LoadModel(path.checkpoint, path.state.use_average));
@@ -355,8 +355,10 @@ absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
       MeasureExpertActivity(*model, dataset_dir, options,
                             [&](int64_t done, int64_t total) { progress(done, windows = total); }));
   if (IsRunDirectory(SplitReference(request.model()).model)) {
+    std::vector<std::string> skipped;
     ASSIGN_OR_RETURN(const auto drift,
-                     MeasureChoiceDrift(*path.run, path, *model, dataset_dir, options));
+                     MeasureChoiceDrift(*path.run, path, *model, dataset_dir, options, &skipped));
+    RETURN_IF_ERROR(AddSkipped(skipped, request.strict(), &path.source));
     activity.mutable_drift()->Assign(drift.begin(), drift.end());
   }
   EmitResult(request.model(), path, windows, std::move(activity), emit);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -155,8 +156,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
   return dense;
 }
 
-absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& model) {
-  ModelPath at = model;
+absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, bool strict) {
+  ModelPath at = *model;
   while (true) {
     ASSIGN_OR_RETURN(std::optional<v1::Conversion> record, ReadConversion(at.checkpoint));
     if (record) return record;
@@ -165,9 +166,17 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& mo
       ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at.run).ReadSpec());
       start = spec.init_from();
     }
-    if (start.empty()) return std::nullopt;
+    std::error_code error;
+    if (start.empty() || !fs::exists(SplitReference(start).model, error)) return std::nullopt;
     absl::StatusOr<ModelPath> next = FindModel(start, /*strict=*/false);
-    if (!next.ok()) return std::nullopt;
+    if (!next.ok()) {
+      const std::string cause = absl::StrCat(
+          "units were left in the order of the experts, since their places are recorded in a model "
+          "that is damaged: ",
+          next.status().message());
+      RETURN_IF_ERROR(AddSkipped({&cause, 1}, strict, &model->source));
+      return std::nullopt;
+    }
     at = *std::move(next);
   }
 }
@@ -178,9 +187,9 @@ absl::StatusOr<bool> IsRecomposed(const ModelPath& model) {
   return spec.finetuning().recompose();
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(const ModelPath& model) {
-  ASSIGN_OR_RETURN(const auto experts, LoadModel(model.checkpoint, model.state.use_average));
-  ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(model));
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(ModelPath* model, bool strict) {
+  ASSIGN_OR_RETURN(const auto experts, LoadModel(model->checkpoint, model->state.use_average));
+  ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(model, strict));
   return JoinExperts(*experts, record ? &*record : nullptr);
 }
 
@@ -207,7 +216,7 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   }
   const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
+  ASSIGN_OR_RETURN(ModelPath path, FindModel(request.model(), request.strict()));
   RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
                                    "its gate was trained for the FFNs that it has; convert the "
                                    "model that it started from"));
@@ -223,7 +232,8 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
     RETURN_IF_ERROR(AddNoise(request.noise(), *source));
     converted.model = std::move(source);
   } else {
-    ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(path));
+    ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record,
+                     FindConversion(&path, request.strict()));
     ASSIGN_OR_RETURN(converted.model, JoinExperts(*source, record ? &*record : nullptr));
     response.set_restored_order(record.has_value());
   }

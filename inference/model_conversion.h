@@ -35,15 +35,16 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
                                                            const v1::Conversion* record);
 
 // Returns conversion.textproto of the checkpoint, or of the one that it was trained from, over any
-// number of runs; nullopt when there is none.
-absl::StatusOr<std::optional<v1::Conversion>> FindConversion(const ModelPath& model);
+// number of runs; nullopt when there is none or a model on the way was removed. Where one is
+// damaged, model->source names it, or with `strict` it is an error (AddSkipped).
+absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, bool strict);
 
 // Returns whether exports of the model put its experts together (Finetuning.recompose).
 absl::StatusOr<bool> IsRecomposed(const ModelPath& model);
 
 // Loads the model with its experts put together. Units return to their places when FindConversion
-// has a record. Errors: those of LoadModel and JoinExperts.
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(const ModelPath& model);
+// has a record. Errors: those of LoadModel, FindConversion and JoinExperts.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(ModelPath* model, bool strict);
 
 // Handles a conversion request. The result is a checkpoint at step 0 with conversion.textproto.
 absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request);

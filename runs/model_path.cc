@@ -101,8 +101,18 @@ absl::Status CheckNewest(const v1::ModelSource& source) {
                                                     " as the model to use step ", source.step()));
 }
 
+absl::Status AddSkipped(std::span<const std::string> causes, bool strict, v1::ModelSource* source) {
+  if (strict && !causes.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(absl::StrJoin(causes, "; "), "; without strict, the result only warns of it"));
+  }
+  source->mutable_skipped()->Add(causes.begin(), causes.end());
+  return absl::OkStatus();
+}
+
 std::string FallbackNote(const v1::ModelSource& source) {
   if (source.skipped().empty()) return "";
+  if (source.step() == source.newest_step()) return absl::StrJoin(source.skipped(), "; ");
   return absl::StrCat("step ", source.step(), " was used instead of the newest, step ",
                       source.newest_step(), ": ", absl::StrJoin(source.skipped(), "; "));
 }

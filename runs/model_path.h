@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -44,8 +45,12 @@ absl::StatusOr<ModelPath> FindModel(const std::filesystem::path& path, bool stri
 // run.
 absl::Status CheckNewest(const v1::ModelSource& source);
 
-// Returns "step 100 was used instead of the newest, step 150: checkpoint ... is damaged: ...";
-// empty when the newest checkpoint was used.
+// Adds what else of the model was damaged, and therefore not used, to source->skipped(). With
+// `strict`, FailedPrecondition with the causes instead.
+absl::Status AddSkipped(std::span<const std::string> causes, bool strict, v1::ModelSource* source);
+
+// Returns "step 100 was used instead of the newest, step 150: checkpoint ... is damaged: ...", or
+// what else of the model was damaged and therefore not used; empty when nothing was.
 std::string FallbackNote(const v1::ModelSource& source);
 
 // Returns whether `path` is a run directory.

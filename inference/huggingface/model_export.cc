@@ -360,10 +360,12 @@ absl::Status CheckMergeable(const v1::ExportRequest& request, const ModelPath& p
 // Loads the model to write. Where a run has split FFNs for its training, that is the dense model,
 // unless the request says how many experts tokens use.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequest& request,
-                                                            const ModelPath& path) {
-  ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(path));
-  if (recomposed && !request.has_active_experts()) return LoadRecomposed(path);
-  return LoadModel(path.checkpoint, path.state.use_average);
+                                                            ModelPath* path) {
+  ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(*path));
+  if (recomposed && !request.has_active_experts()) {
+    return LoadRecomposed(path, StrictExport(request));
+  }
+  return LoadModel(path->checkpoint, path->state.use_average);
 }
 
 }  // namespace
@@ -391,7 +393,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
 
 absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   SetModelThreads(request.num_threads());
-  ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), StrictExport(request)));
+  ASSIGN_OR_RETURN(ModelPath path, FindModel(request.model(), StrictExport(request)));
   RETURN_IF_ERROR(CheckMergeable(request, path));
   if (request.adapter() || request.has_bake_prompt()) {
     RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
@@ -411,7 +413,7 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
       return check.Compare(directory, response);
     };
   }
-  ASSIGN_OR_RETURN(const auto model, LoadToExport(request, path));
+  ASSIGN_OR_RETURN(const auto model, LoadToExport(request, &path));
   if (request.has_active_experts()) {
     RETURN_IF_ERROR(
         CheckActiveExperts(path.state.model, "active_experts", request.active_experts()));

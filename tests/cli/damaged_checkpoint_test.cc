@@ -40,31 +40,52 @@ struct Outcome {
 
 class DamagedCheckpointTest : public testing::TestWithParam<bool> {
  protected:
-  static void SetUpTestSuite() { trained_ = new fs::path(TrainTextRun(10).root()); }
+  static void SetUpTestSuite() {
+    trained_ = new fs::path(TrainTextRun(10).root());
+    trained_dense_ = new fs::path(TrainDenseTextRun(10).root());
+  }
 
-  DamagedCheckpointTest() : root_(NewDirectory("damaged")), run_(root_ / "run") {
+  DamagedCheckpointTest()
+      : root_(NewDirectory("damaged")), run_(root_ / "run"), dense_run_(root_ / "dense") {
     fs::copy(*trained_, run_, fs::copy_options::recursive);
+    fs::copy(*trained_dense_, dense_run_, fs::copy_options::recursive);
+    // Sentences of a few tokens, which fit into the context.
+    std::string text;
+    for (int i = 0; i < 400; ++i) {
+      text += "T";
+      for (const int letter : {i % 20, i / 20, 7 * i % 20, 11 * i % 20}) {
+        text += {' ', static_cast<char>('a' + letter)};
+      }
+      text += ".\n\n";
+    }
+    EXPECT_TRUE(WriteFileAtomically(root_ / "sentences.txt", text).ok());
   }
 
   void SetUp() override {
     if (!GetParam()) return;
     server_.emplace(Arguments{BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home",
                               (root_ / "home").string(), "--allow", root_.string(), "--allow",
-                              BRAID_TESTS_DIR, "--allow", trained_->parent_path().string()});
+                              BRAID_TESTS_DIR, "--allow", trained_->parent_path().string(),
+                              "--allow", trained_dense_->parent_path().string()});
     address_ = server_->WaitForOutput(" at ", ", state");
     ASSERT_FALSE(address_.empty()) << server_->err();
   }
 
-  fs::path Checkpoint(int step) const {
-    return run_ / "checkpoints" / (step == 10 ? "step-00000010" : "step-00000020");
+  static fs::path CheckpointOf(const fs::path& run, int step) {
+    return run / "checkpoints" / (step == 10 ? "step-00000010" : "step-00000020");
   }
+  fs::path Checkpoint(int step) const { return CheckpointOf(run_, step); }
 
-  // Flips bit 2 of a byte of the newest weights.
-  void DamageNewest() const {
-    const fs::path file = Checkpoint(20) / "model.safetensors";
+  // Flips bit 2 of a byte of the weights.
+  static void Damage(const fs::path& checkpoint) {
+    const fs::path file = checkpoint / "model.safetensors";
     std::string bytes = *ReadFile(file);
     bytes[bytes.size() / 2] ^= 4;
     ASSERT_TRUE(WriteFileAtomically(file, bytes).ok());
+  }
+  void DamageNewest() const {
+    Damage(Checkpoint(20));
+    Damage(CheckpointOf(dense_run_, 20));
   }
 
   Outcome Braid(const Arguments& arguments) const {
@@ -87,10 +108,11 @@ class DamagedCheckpointTest : public testing::TestWithParam<bool> {
     return outcome.out;
   }
 
-  void ExpectSource(const json& source) const {
+  void ExpectSource(const json& source) const { ExpectSource(source, run_); }
+  static void ExpectSource(const json& source, const fs::path& run) {
     EXPECT_EQ(NumberIn(source["step"]), 10) << source;
     EXPECT_EQ(NumberIn(source["newest_step"]), 20) << source;
-    EXPECT_EQ(source["checkpoint"], Checkpoint(10).string());
+    EXPECT_EQ(source["checkpoint"], CheckpointOf(run, 10).string());
     ASSERT_EQ(source["skipped"].size(), 1u) << source;
     EXPECT_THAT(source["skipped"][0].get<std::string>(), HasSubstr("step-00000020 is damaged"));
   }
@@ -99,13 +121,21 @@ class DamagedCheckpointTest : public testing::TestWithParam<bool> {
     return result["evaluations"][0]["total"]["perplexity"].get<double>();
   }
 
-  const fs::path root_, run_;
+  Arguments Layers(const Arguments& more) const {
+    Arguments all = {"analyze", "layers", run_, "--text", root_ / "sentences.txt"};
+    all.insert(all.end(), {"--probe", "swapped_words", "--sentences", "100"});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  const fs::path root_, run_, dense_run_;
   std::optional<TestProgram> server_;
   std::string address_;
-  static fs::path* trained_;
+  static fs::path *trained_, *trained_dense_;
 };
 
 fs::path* DamagedCheckpointTest::trained_ = nullptr;
+fs::path* DamagedCheckpointTest::trained_dense_ = nullptr;
 
 TEST_P(DamagedCheckpointTest, PerplexityAndReportNameTheStep) {
   DamageNewest();
@@ -135,6 +165,48 @@ TEST_P(DamagedCheckpointTest, RoutingAnalysisAndItsPageNameTheStep) {
   const fs::path page = root_ / "routing.html";
   ExpectSource(json::parse(Warned({"analyze", "routing", run_, "-o", page, "--json"}))["source"]);
   EXPECT_THAT(*ReadFile(page), HasSubstr(kNote));
+}
+
+TEST_P(DamagedCheckpointTest, ExpertsAnalysisAndItsPageNameTheStep) {
+  DamageNewest();
+  const fs::path page = root_ / "experts.html";
+  const Arguments command = {"analyze", "experts", dense_run_, "--experts",
+                             "4",       "-o",      page,       "--json"};
+  ExpectSource(json::parse(Warned(command))["source"], dense_run_);
+  EXPECT_THAT(*ReadFile(page), HasSubstr(kNote));
+}
+
+TEST_P(DamagedCheckpointTest, ExpertsAnalysisNamesCheckpointsThatItCannotCompare) {
+  Damage(CheckpointOf(dense_run_, 10));
+  Arguments command = {"analyze", "experts", dense_run_, "--experts", "4", "--json"};
+  const Outcome outcome = Braid(command);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("braid: warning: choices of step 10 were not compared: "),
+                    HasSubstr("step-00000010 is damaged: ")));
+  const json result = json::parse(outcome.out);
+  EXPECT_FALSE(result.contains("drift")) << outcome.out;
+  EXPECT_EQ(NumberIn(result["source"]["step"]), 20);
+  EXPECT_THAT(result["source"]["skipped"][0].get<std::string>(), HasSubstr("choices of step 10"));
+  command.push_back("--strict");
+  const Outcome strict = Braid(command);
+  EXPECT_NE(strict.exit_code, 0);
+  EXPECT_THAT(strict.err, HasSubstr("step-00000010 is damaged"));
+}
+
+TEST_P(DamagedCheckpointTest, LayersAnalysisAndItsPageNameTheStep) {
+  DamageNewest();
+  const fs::path page = root_ / "layers.html";
+  ExpectSource(json::parse(Warned(Layers({"-o", page, "--json"})))["source"]);
+  EXPECT_THAT(*ReadFile(page), HasSubstr(kNote));
+}
+
+TEST_P(DamagedCheckpointTest, ConversionsNameTheStep) {
+  DamageNewest();
+  const Arguments command = {"convert",   dense_run_, "-o",    root_ / "experts",
+                             "--experts", "4",        "--json"};
+  ExpectSource(json::parse(Warned(command))["source"], dense_run_);
+  EXPECT_THAT(*ReadFile(root_ / "experts/conversion.textproto"), HasSubstr("step-00000010"));
 }
 
 TEST_P(DamagedCheckpointTest, GeneratedTextNamesTheStep) {
@@ -177,6 +249,9 @@ TEST_P(DamagedCheckpointTest, StrictRefusesEverywhere) {
       {"eval", "perplexity", run_},
       {"eval", "tasks", run_, "--data", BRAID_TESTS_DIR "/evaluation/tasks/samples"},
       {"analyze", "routing", run_},
+      {"analyze", "experts", dense_run_, "--experts", "4"},
+      Layers({}),
+      {"convert", dense_run_, "-o", root_ / "experts", "--experts", "4"},
       {"generate", run_, "--prompt", "the"},
       {"export", run_, "-o", root_ / "strict"}};
   // With a server, the model is in memory already.

@@ -190,8 +190,10 @@ TEST_F(ExpertActivityTest, DriftComparesTheCheckpointsOfARun) {
   const auto older = LoadModel(CheckpointPath(run.checkpoints(), 20)).value();
   ASSERT_OK_AND_ASSIGN(const ExpertActivityOptions options,
                        ExpertsToMeasure(*model, Split(4, v1::ExpertSplit::KEYS, 1), {}));
-  ASSERT_OK_AND_ASSIGN(const auto drift,
-                       MeasureChoiceDrift(run.root(), newest, *model, Dataset(), options));
+  std::vector<std::string> skipped;
+  ASSERT_OK_AND_ASSIGN(const auto drift, MeasureChoiceDrift(run.root(), newest, *model, Dataset(),
+                                                            options, &skipped));
+  EXPECT_TRUE(skipped.empty());
   ASSERT_EQ(drift.size(), 2u);
   for (int layer = 0; layer < 2; ++layer) {
     const std::vector<int32_t>& expert_of = options.expert_of.at(layer);
@@ -222,14 +224,17 @@ TEST_F(ExpertActivityTest, DriftComparesTheCheckpointsOfARun) {
     EXPECT_NEAR(drift[layer].changed_share(), changed / tokens, .01);
     EXPECT_GT(changed, 0);
   }
-  // Damaged checkpoints are left out.
+  // Damaged checkpoints are left out, and reported.
   std::fstream file(CheckpointPath(run.checkpoints(), 20) / "model.safetensors",
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-5, std::ios::end).put('x');
   file.close();
-  ASSERT_OK_AND_ASSIGN(const auto rest,
-                       MeasureChoiceDrift(run.root(), newest, *model, Dataset(), options));
+  ASSERT_OK_AND_ASSIGN(const auto rest, MeasureChoiceDrift(run.root(), newest, *model, Dataset(),
+                                                           options, &skipped));
   EXPECT_TRUE(rest.empty());
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_THAT(skipped[0], testing::AllOf(HasSubstr("choices of step 20 were not compared"),
+                                         HasSubstr("model.safetensors")));
 }
 
 TEST_F(ExpertActivityTest, RequestsThatMakeNoSenseAreRefused) {

@@ -125,10 +125,10 @@ TEST_P(ExpertFinetuningTest, WithAllExpertsTuningGivesTheCurveOfPlainTuning) {
 TEST_P(ExpertFinetuningTest, TheRecomposedModelComputesWhatAllExpertsDo) {
   for (const bool adapters : {true, false}) {
     const RunDirectory run = TrainedRouted(v1::ExpertSplit::KEYS, 2, adapters);
-    const ModelPath path = FindModel(run.root(), true).value();
+    ModelPath path = FindModel(run.root(), true).value();
     ASSERT_OK_AND_ASSIGN(const bool recomposed, IsRecomposed(path));
     EXPECT_TRUE(recomposed);
-    ASSERT_OK_AND_ASSIGN(const auto dense, LoadRecomposed(path));
+    ASSERT_OK_AND_ASSIGN(const auto dense, LoadRecomposed(&path, /*strict=*/true));
     EXPECT_FALSE(UsesExperts(dense->config()));
     ASSERT_OK_AND_ASSIGN(const auto routed, LoadModel(path.checkpoint));
     EXPECT_GT(LargestDifference(LogitsOf(*dense), LogitsOf(*routed)), 1e-4);
@@ -147,7 +147,8 @@ TEST_P(ExpertFinetuningTest, AdaptersLeaveTheFfnsOfTheBaseByteForByte) {
     v1::RunSpec next = Asked(answers_, run.root(), /*adapters=*/true);
     next.mutable_finetuning()->set_recompose(true);
     for (const RunDirectory& tuned : {run, Trained(next)}) {
-      const auto dense = LoadRecomposed(FindModel(tuned.root(), true).value()).value();
+      ModelPath path = FindModel(tuned.root(), true).value();
+      const auto dense = LoadRecomposed(&path, /*strict=*/true).value();
       int compared = 0;
       for (size_t i = 0; i < dense->parameters().size(); ++i) {
         const Parameter &a = start->parameters()[i], &b = dense->parameters()[i];

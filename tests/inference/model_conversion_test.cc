@@ -12,7 +12,9 @@
 #include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
 #include "runs/checkpoint.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/conversion_record.h"
+#include "runs/run_directory.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/inference/huggingface/exported_models.h"
@@ -312,7 +314,37 @@ TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
   ASSERT_OK_AND_ASSIGN(const auto restored, LoadModel(scratch / "joined"));
   EXPECT_TRUE(std::ranges::equal(restored->values(), dense->values()));
 
+  // A run that was trained from the experts finds the places of the units, too.
+  const RunDirectory run(scratch / "run");
+  v1::RunSpec spec;
+  spec.set_init_from(split.output_dir());
+  ASSERT_OK(run.WriteSpec(spec));
+  const std::filesystem::path checkpoint = CheckpointPath(run.checkpoints(), 1);
+  std::filesystem::create_directories(checkpoint.parent_path());
+  std::filesystem::copy(split.output_dir(), checkpoint, std::filesystem::copy_options::recursive);
+  std::filesystem::remove(checkpoint / "conversion.textproto");
+  request.set_model(run.root().string());
+  request.set_output_dir((scratch / "tuned").string());
+  ASSERT_OK_AND_ASSIGN(const auto tuned, Convert(request));
+  EXPECT_TRUE(tuned.restored_order());
+  EXPECT_THAT(tuned.source().skipped(), ElementsAre());
+  // When they were in a model that is damaged, the result names it.
+  const std::string state = GetFile(scratch / "experts" / "state.json");
+  PutFile(scratch / "experts" / "state.json", "{}");
+  request.set_output_dir((scratch / "warned").string());
+  ASSERT_OK_AND_ASSIGN(const auto warned, Convert(request));
+  EXPECT_FALSE(warned.restored_order());
+  EXPECT_THAT(warned.source().skipped(),
+              ElementsAre(testing::AllOf(HasSubstr("units were left in the order of the experts"),
+                                         HasSubstr("state.json"))));
+  request.set_output_dir((scratch / "strict").string());
+  request.set_strict(true);
+  EXPECT_FAILS(Convert(request), absl::StatusCode::kFailedPrecondition, "state.json");
+  request.set_strict(false);
+  PutFile(scratch / "experts" / "state.json", state);
+
   // A changed unit order is found.
+  request.set_model(split.output_dir());
   const auto record = scratch / "experts" / "conversion.textproto";
   std::string text = GetFile(record);
   const size_t at = text.find("units: ") + 7;

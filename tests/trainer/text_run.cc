@@ -13,9 +13,7 @@ namespace {
 
 void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status; }
 
-}  // namespace
-
-RunDirectory TrainTextRun(int checkpoint_every) {
+std::filesystem::path TextDataset() {
   const std::filesystem::path file = NewDirectory("tokenizer") / "tokenizer.model";
   const std::string text = "the cat sat on the mat and the dog ran after the cat. ";
   Expect(TrainTokenizer(std::vector<std::string>(20, text), {.vocab_size = 280}, file));
@@ -23,12 +21,25 @@ RunDirectory TrainTextRun(int checkpoint_every) {
   WriteTinyDataset(dataset, {.vocab_size = (*Tokenizer::Load(file))->vocab_size()});
   Expect(WriteFileAtomically(dataset / "tokenizer.model", *ReadFile(file)));
   SealDataset(dataset);
-  v1::RunSpec spec = TinySpec(dataset, 20);
+  return dataset;
+}
+
+RunDirectory TrainToTheEnd(v1::RunSpec spec, int checkpoint_every) {
   spec.mutable_checkpoint()->set_every_steps(checkpoint_every);
   RunDirectory run(NewDirectory("text-run"));
   Expect(run.WriteSpec(spec));
   Expect(TrainAlone(run, spec).status());
   return run;
+}
+
+}  // namespace
+
+RunDirectory TrainTextRun(int checkpoint_every) {
+  return TrainToTheEnd(TinySpec(TextDataset(), 20), checkpoint_every);
+}
+
+RunDirectory TrainDenseTextRun(int checkpoint_every) {
+  return TrainToTheEnd(TinyDenseSpec(TextDataset(), 20), checkpoint_every);
 }
 
 }  // namespace braid

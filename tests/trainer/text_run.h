@@ -11,6 +11,9 @@ namespace braid {
 // `checkpoint_every` steps.
 RunDirectory TrainTextRun(int checkpoint_every = 20);
 
+// Trains the same model without experts.
+RunDirectory TrainDenseTextRun(int checkpoint_every);
+
 }  // namespace braid
 
 #endif  // BRAID_TESTS_TRAINER_TEXT_RUN_H_

@@ -175,14 +175,18 @@ braid::ServerFigures FiguresOf(const braid::HostOptions& options, const braid::S
 absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
     const Options& options, braid::ServiceHost& host, std::shared_ptr<braid::CallMetrics> calls) {
   if (options.metrics.empty()) return nullptr;
-  auto exporter = braid::MetricsExporter::Start(options.metrics, options.host.insecure,
-                                                host.InProcessChannel(), std::move(calls),
-                                                [&] { return FiguresOf(options.host, host); });
-  if (exporter.ok()) {
-    std::cout << "metrics at http://" << HostOf(options.metrics) << ":" << (*exporter)->port()
-              << "/metrics" << std::endl;
-  }
-  return exporter;
+  return braid::MetricsExporter::Start(options.metrics, options.host.insecure,
+                                       host.InProcessChannel(), std::move(calls),
+                                       [&] { return FiguresOf(options.host, host); });
+}
+
+void PrintAddresses(const Options& options, const braid::ServiceHost& host,
+                    const braid::MetricsExporter* metrics) {
+  std::cout << "braidd serves " << options.services << " at " << HostOf(options.host.listen) << ":"
+            << host.port() << ", state in " << options.host.home.string() << std::endl;
+  if (metrics == nullptr) return;
+  std::cout << "metrics at http://" << HostOf(options.metrics) << ":" << metrics->port()
+            << "/metrics" << std::endl;
 }
 
 // Returns whether `path` is `directory` or below it; true also when this cannot be determined.
@@ -264,10 +268,9 @@ absl::Status Serve(Options& options) {
   if (absl::Status confined = Confine(options); !confined.ok()) return confined;
   auto host = braid::ServiceHost::Start(options.host);
   if (!host.ok()) return host.status();
-  std::cout << "braidd serves " << options.services << " at " << HostOf(options.host.listen) << ":"
-            << (*host)->port() << ", state in " << options.host.home.string() << std::endl;
   auto metrics = ServeMetrics(options, **host, calls);
   if (!metrics.ok()) return metrics.status();
+  PrintAddresses(options, **host, metrics->get());
   std::unique_ptr<braid::LocalRuns> runs;
   if (options.stop_runs && services->contains(braid::ServiceName::kTraining)) {
     runs = std::make_unique<braid::LocalRuns>(

@@ -14,6 +14,7 @@
 #include "rpc/grpc_credentials.h"
 #include "rpc/pipeline_client.h"
 #include "rpc/training_client.h"
+#include "server/listening_sockets.h"
 #include "server/prometheus_call_metrics.h"
 #include "server/prometheus_families.h"
 
@@ -57,6 +58,16 @@ class ServiceMetrics : public prometheus::Collectable {
   const std::function<ServerFigures()> figures_;
 };
 
+// The exposer's own message does not say why the address cannot be bound; binding it again does.
+absl::Status CannotServe(const std::string& address, const std::string& message) {
+  const absl::Status status = ListeningSockets::Open(address).status();
+  if (status.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("--metrics: cannot serve at ", address, ": ", message));
+  }
+  return absl::Status(status.code(), absl::StrCat("--metrics: ", status.message()));
+}
+
 }  // namespace
 
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
@@ -88,8 +99,7 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
   try {
     server->exposer = std::make_unique<prometheus::Exposer>(address);
   } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot serve metrics at ", address, ": ",
-                                               error.what(), "; is the port in use?"));
+    return CannotServe(address, error.what());
   }
   server->exposer->RegisterCollectable(server->metrics);
   server->calls = std::move(calls);

@@ -29,7 +29,8 @@ class MetricsExporter {
   //   channel  to the services; used until this object is destroyed
   //   calls    further metrics to serve; may be null
   //   figures  returns the state of the server itself; may be null
-  // Errors: those of CheckMetricsAddress; UNAVAILABLE when the address cannot be bound.
+  // Errors: those of CheckMetricsAddress and, when the address cannot be bound, those of
+  // ListeningSockets::Open.
   static absl::StatusOr<std::unique_ptr<MetricsExporter>> Start(
       const std::string& address, bool insecure, std::shared_ptr<grpc::Channel> channel,
       std::shared_ptr<CallMetrics> calls, std::function<ServerFigures()> figures = nullptr);

@@ -19,6 +19,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "server/listening_sockets.h"
 #include "tests/program.h"
 
 namespace braid {
@@ -41,6 +42,8 @@ constexpr const char* kInternals[] = {
     "c10::",    "torch::",
     "std::",    "CLI::",
     "JOB_",     "RUN_S",
+    "RUN_R",    "RUN_F",
+    "RUN_Q",    "_UNSPECIFIED",
     "json.exc", "nlohmann",
     "what()",   "filesystem error",
     "1797693",  "terminate called",
@@ -48,8 +51,8 @@ constexpr const char* kInternals[] = {
 };
 
 // A line of the table: "EXIT | [NAME=VALUE...] PROGRAM ARGUMENT... [< FILE] [> FILE] | PART ; ...".
-// Arguments are split at spaces; '...' quotes, \xNN is a byte. "EXIT+" permits lines of progress
-// before the message.
+// Arguments are split at spaces; '...' quotes, \xNN is a byte, and BUSY is an address in use.
+// "EXIT+" permits lines of progress before the message.
 struct WrongUse {
   std::string line;
   int exit_code = 0;
@@ -179,12 +182,14 @@ class WrongUsesTest : public ::testing::Test {
     fs::permissions(root_ / "private.token", fs::perms::owner_read);
   }
 
-  // Makes job-000001 and run-000001.
+  // Makes job-000001, run-000001, and job-000002, which has failed.
   void PrepareHome() {
     TestProgram job({BRAID_BIN_DIR "/braid", "submit", "corpus.jsonl", "--wait", "--vocab-size",
                      "300", "--sequence-length", "64"},
                     Options());
     ASSERT_EQ(job.Wait(), 0) << job.err();
+    TestProgram failed({BRAID_BIN_DIR "/braid", "submit", "rejects.jsonl", "--wait"}, Options());
+    ASSERT_EQ(failed.Wait(), 1) << failed.err();
     std::vector<std::string> train = {BRAID_BIN_DIR "/braid", "train", "--data", "job-000001"};
     train.insert(train.end(), {"--steps", "2", "--threads", "1", "--wait"});
     for (const char* setting : {"d_model=16", "num_layers=1", "num_heads=2", "d_ff=32"}) {
@@ -235,6 +240,7 @@ class WrongUsesTest : public ::testing::Test {
     const std::string& program = row.arguments[0];
     std::vector<std::string> arguments = row.arguments;
     arguments[0] = BRAID_BIN_DIR "/" + program;
+    std::ranges::replace(arguments, "BUSY", "127.0.0.1:" + std::to_string(busy_.port()));
     TestProgramOptions options = Options();
     options.variables.insert(options.variables.begin(), row.variables.begin(), row.variables.end());
     if (!row.input.empty()) options.input = InRoot(row.input);
@@ -265,6 +271,7 @@ class WrongUsesTest : public ::testing::Test {
   }
 
   fs::path root_;
+  const ListeningSockets busy_ = ListeningSockets::Open("127.0.0.1:0").value();
 };
 
 TEST_F(WrongUsesTest, NameTheCulpritInOneMessage) {

@@ -32,6 +32,23 @@ TEST(OnePortTest, ASecondBraiddIsRefused) {
   EXPECT_TRUE(first.Start()) << "its port is free at once";
 }
 
+TEST(OnePortTest, TheAddressOfMetricsIsDiagnosedLikeThatOfTheServices) {
+  ScratchDirectory scratch;
+  ASSERT_OK_AND_ASSIGN(const ListeningSockets taken, ListeningSockets::Open("127.0.0.1:0"));
+  const auto refused = [&](const std::string& metrics, int exit_code) {
+    TestProgram braidd({BRAID_BIN_DIR "/braidd", "--insecure", "--listen", "127.0.0.1:0", "--home",
+                        (scratch / "home").string(), "--metrics", metrics});
+    EXPECT_EQ(braidd.Wait(), exit_code);
+    EXPECT_EQ(braidd.out(), "") << "it has not begun to serve";
+    return braidd.err();
+  };
+  EXPECT_THAT(refused("127.0.0.1:" + std::to_string(taken.port()), 4),
+              HasSubstr("braidd: --metrics: cannot listen at 127.0.0.1:"));
+  EXPECT_THAT(refused("192.0.2.1:9464", 2),
+              HasSubstr("--metrics: cannot listen at 192.0.2.1:9464: 192.0.2.1 is not an address "
+                        "of this machine"));
+}
+
 TEST(OnePortTest, AForeignAddressIsNamed) {
   EXPECT_FAILS(ListeningSockets::Open("192.0.2.1:7077"), absl::StatusCode::kInvalidArgument,
                "192.0.2.1 is not an address of this machine");

@@ -41,6 +41,9 @@ constexpr KnownError kKnownErrors[] = {
     {"Broken pipe", "it closed the connection; does it require TLS or another certificate?"},
     {"onnection timed out", "connection timed out"},
     {"Deadline Exceeded", "no answer"},
+    {"handshaker shutdown", "no answer"},
+    {"SETTINGS frame", "no answer"},
+    {"http2 header with status", "another program answers there"},
     {"GOAWAY", "it is shutting down"},
 };
 
@@ -189,7 +192,10 @@ void ExpectHost(const std::string& host, SSL* connection) {
 }  // namespace
 
 absl::Status PlainConnectionError(const absl::Status& status) {
-  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status) &&
+      !absl::IsUnimplemented(status)) {
+    return status;
+  }
   const std::string message(status.message());
   for (const KnownError& known : kKnownErrors) {
     if (absl::StrContains(message, known.text)) return absl::Status(status.code(), known.plain);

@@ -8,14 +8,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <future>
+#include <iostream>
 #include <string>
 
 #include "base/file_lock.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "pipeline/jobs/job_worker.h"
 #include "server/access/token_file.h"
+#include "server/listening_sockets.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/server/real_braidd.h"
@@ -44,6 +48,13 @@ std::string Scrape(int port) {
     }
   }
   close(descriptor);
+  return text;
+}
+
+// Returns a file of a process, with spaces for NULs.
+std::string OfProcess(pid_t pid, const std::string& name) {
+  std::string text = GetFile("/proc/" + std::to_string(pid) + "/" + name);
+  std::ranges::replace(text, '\0', ' ');
   return text;
 }
 
@@ -163,6 +174,31 @@ TEST_F(AdministrationTest, AJobNamesTheServersThatDoNotAnswer) {
     EXPECT_THAT(status.out(), HasSubstr("127.0.0.1:5 (connection refused)"));
     submit.Kill();
   }
+}
+
+// Nothing refuses the connection, and nothing answers.
+TEST_F(AdministrationTest, AJobNamesASilentServerWithinSeconds) {
+  ASSERT_OK_AND_ASSIGN(const ListeningSockets silent, ListeningSockets::Open("127.0.0.1:0"));
+  const std::string address = "127.0.0.1:" + std::to_string(silent.port());
+  const auto start = std::chrono::steady_clock::now();
+  TestProgram submit({BRAID_BIN_DIR "/braid", "--home", (scratch_ / "silent").string(), "submit",
+                      corpus_.string(), "--embedding-servers", address, "--wait", "--set",
+                      "pack.sequence_length=32", "--set", "tokenizer.vocab_size=300"});
+  const std::string expected = "no answer from embedding server " + address + " (no answer)";
+  EXPECT_TRUE(WaitUntil([&] { return submit.err().find(expected) != std::string::npos; }))
+      << submit.err();
+  std::cout << "named after " << (std::chrono::steady_clock::now() - start).count() / 1e9 << " s\n";
+  EXPECT_THAT(submit.err(), HasSubstr("waiting up to 300 s"));
+}
+
+// A program that has chosen its BLAS core executes itself again, through /proc/self/exe.
+TEST_F(AdministrationTest, AProgramThatExecutesItselfAgainKeepsItsName) {
+  TestProgram braidd({"/usr/bin/env", "--unset=BRAID_BLAS_CHOSEN", "--unset=OMP_WAIT_POLICY",
+                      BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home",
+                      (scratch_ / "named").string()});
+  ASSERT_FALSE(braidd.WaitForOutput(" at ", ", state").empty()) << braidd.err();
+  EXPECT_THAT(OfProcess(braidd.pid(), "environ"), HasSubstr("BRAID_BLAS_CHOSEN=1"));
+  EXPECT_EQ(OfProcess(braidd.pid(), "comm"), "braidd\n");
 }
 
 }  // namespace administration_test

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "proto/state_name.h"
 
 namespace braid {
 namespace {
@@ -45,9 +46,10 @@ class Family {
   prometheus::MetricFamily family_;
 };
 
-// Returns "running" for "JOB_RUNNING".
-std::string StateLabel(const std::string& name) {
-  return absl::AsciiStrToLower(name.substr(name.find('_') + 1));
+// Returns "running" for JOB_RUNNING.
+template <class State>
+std::string StateLabel(State state) {
+  return absl::AsciiStrToLower(StateName(state));
 }
 
 bool IsRecent(double finished_at, double now) {
@@ -146,12 +148,14 @@ template <class Message>
 Family CountStates(const std::string& name, const std::string& help,
                    const google::protobuf::EnumDescriptor& states,
                    const google::protobuf::RepeatedPtrField<Message>& all) {
+  using State = decltype(Message().state());
   std::map<int, int> counts;
   for (const Message& message : all) ++counts[message.state()];
   Family family(name, help);
   for (int i = 0; i < states.value_count(); ++i) {
     const int number = states.value(i)->number();
-    if (number != 0) family.Add({{"state", StateLabel(states.value(i)->name())}}, counts[number]);
+    if (number == 0) continue;
+    family.Add({{"state", StateLabel(static_cast<State>(number))}}, counts[number]);
   }
   return family;
 }
@@ -205,13 +209,16 @@ std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& ru
     }
     families.push_back(family.Take());
   }
+  Family state("braid_run_state", "1, with the state of the run.");
   Family restarts("braid_run_restarts", "Attempts after the first.");
   Family slow("braid_run_slow_ranks", "Ranks that slow down the others.");
   for (const v1::Run& run : runs.runs()) {
     if (!IsRecent(run.finished_at(), now)) continue;
+    state.Add({{"run", run.id()}, {"state", StateLabel(run.state())}}, 1);
     restarts.Add({{"run", run.id()}}, std::max(0, run.attempts() - 1));
     slow.Add({{"run", run.id()}}, run.slow_ranks_size());
   }
+  families.push_back(state.Take());
   families.push_back(restarts.Take());
   families.push_back(slow.Take());
   families.push_back(IncidentFamily(runs, now).Take());

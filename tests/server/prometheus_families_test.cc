@@ -72,6 +72,7 @@ TEST(PrometheusFamiliesTest, MeasuresRunsFromTheirFirstStep) {
   run->add_incidents()->set_kind(v1::RANK_HUNG);
   const std::string early = Text(RunFamilies(runs, kNow));
   EXPECT_EQ(early.find("braid_run_step{"), std::string::npos);
+  EXPECT_TRUE(Has(early, "braid_run_state{run=\"run-000001\",state=\"starting\"} 1"));
   EXPECT_TRUE(Has(early, "braid_run_restarts{run=\"run-000001\"} 2")) << early;
   EXPECT_TRUE(Has(early, "braid_run_slow_ranks{run=\"run-000001\"} 1"));
   EXPECT_TRUE(Has(early, "braid_run_incidents{run=\"run-000001\",kind=\"rank_hung\"} 1"));
@@ -82,6 +83,8 @@ TEST(PrometheusFamiliesTest, MeasuresRunsFromTheirFirstStep) {
   run->mutable_latest()->set_tokens_per_second(1000);
   const std::string text = Text(RunFamilies(runs, kNow));
   EXPECT_TRUE(Has(text, "braid_runs{state=\"running\"} 1")) << text;
+  EXPECT_TRUE(Has(text, "braid_run_state{run=\"run-000001\",state=\"running\"} 1"));
+  EXPECT_FALSE(Has(text, "braid_run_state{run=\"run-000001\",state=\"starting\"} 1"));
   EXPECT_TRUE(Has(text, "braid_run_step{run=\"run-000001\"} 7"));
   EXPECT_TRUE(Has(text, "braid_run_num_steps{run=\"run-000001\"} 100"));
   EXPECT_TRUE(Has(text, "braid_run_loss{run=\"run-000001\"} 3.5"));

@@ -96,6 +96,15 @@ class FilesTest(unittest.TestCase):
                 if "build" in service:
                     self.assertTrue((ROOT / service["build"]["dockerfile"]).exists())
 
+    def test_control_planes_serve_every_command(self):
+        source = (ROOT / "cli/braidd.cc").read_text()
+        default = re.search(r'std::string services = "([a-z,]+)"', source).group(1)
+        planes = [(where, command) for where, command in braidd_commands() if "--metrics" in command]
+        self.assertEqual(len(planes), 2)
+        for where, command in planes:
+            with self.subTest(where=where):
+                self.assertEqual(command[command.index("--services") + 1], default)
+
     def test_prometheus_scrapes_the_services_of_compose(self):
         scraped = documents(DEPLOY / "prometheus/prometheus.yml")[0]["scrape_configs"][0]
         command = documents(ROOT / "docker-compose.yml")[0]["services"]["braidd"]["command"]
@@ -150,7 +159,9 @@ class FilesTest(unittest.TestCase):
         for proto in ("pipeline", "training"):
             text = (ROOT / f"proto/braid/v1/{proto}.proto").read_text()
             states |= {each.lower() for each in re.findall(r"^  (?:JOB|RUN)_([A-Z]+) = ", text, re.M)}
-        for state in re.findall(r'state="([^"]+)"', (DEPLOY / "prometheus/alerts.yml").read_text()):
+        used = re.findall(r'state=~?"([^"]+)"', (DEPLOY / "prometheus/alerts.yml").read_text())
+        self.assertGreater(len(used), 3)
+        for state in "|".join(used).split("|"):
             self.assertIn(state, states)
 
     def test_kubernetes_objects_share_the_namespace_and_find_each_other(self):

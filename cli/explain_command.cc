@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -46,13 +47,6 @@ bool SameDirectory(const std::string& a, const std::string& b) {
          std::filesystem::equivalent(a, b, error);
 }
 
-void TakeFromRun(const v1::Run& run, DataOrder* order) {
-  order->run = run.id();
-  order->global_batch_size = run.spec().batch().global_batch_size();
-  order->seed = run.spec().seed();
-  order->num_steps = run.spec().num_steps();
-}
-
 // Returns the jobs whose datasets a run trains on, in the order of the run's datasets.
 absl::StatusOr<std::vector<v1::Job>> JobsOfRun(PipelineClient& client, const v1::Run& run) {
   ASSIGN_OR_RETURN(const v1::ListJobsResponse response, client.ListJobs());
@@ -74,7 +68,8 @@ absl::StatusOr<std::vector<v1::Job>> JobsOfRun(PipelineClient& client, const v1:
 }
 
 // Returns the subjects of a run: one for each of its datasets.
-absl::StatusOr<std::vector<Subject>> SubjectsOfRun(PipelineClient& client, const v1::Run& run) {
+absl::StatusOr<std::vector<Subject>> SubjectsOfRun(PipelineClient& client, const v1::Run& run,
+                                                   std::span<const v1::LossSpike> spikes) {
   ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, JobsOfRun(client, run));
   std::vector<Subject> subjects;
   std::vector<DatasetInfo> infos;
@@ -85,7 +80,7 @@ absl::StatusOr<std::vector<Subject>> SubjectsOfRun(PipelineClient& client, const
     infos.emplace_back();
     infos.back().key = subject.order.dataset_key;
     infos.back().num_instances = subject.order.num_instances;
-    TakeFromRun(run, &subject.order);
+    TakeFromRun(run, spikes, &subject.order);
   }
   if (subjects.size() == 1 && !run.spec().batch().has_warmup()) return subjects;
   const auto mixture = std::make_shared<MixtureSchedule>(ScheduleOfMixture(run.spec(), infos));
@@ -111,6 +106,16 @@ absl::StatusOr<Subject> SubjectOfJob(const v1::Job& job, const v1::Run& run,
                    "; explain the run by itself with: braid explain ", run.id()));
 }
 
+// Replaces the settings of a run by options: what it has done then says nothing.
+void Override(const ExplainOptions& options, DataOrder* order) {
+  if (options.batch.has_value()) order->global_batch_size = *options.batch;
+  if (options.seed.has_value()) order->seed = *options.seed;
+  if (options.num_steps.has_value()) order->num_steps = *options.num_steps;
+  if (!options.batch && !options.seed && !options.num_steps) return;
+  order->steps_done.reset();
+  order->skipped_steps.clear();
+}
+
 absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& client,
                                           ExplainOptions options) {
   std::string job_id = options.id;
@@ -122,7 +127,8 @@ absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& clie
   if (!options.run.empty()) {
     ASSIGN_OR_RETURN(TrainingClient training, session.Training());
     ASSIGN_OR_RETURN(const v1::Run run, training.GetRun(options.run));
-    ASSIGN_OR_RETURN(subjects, SubjectsOfRun(client, run));
+    ASSIGN_OR_RETURN(const std::vector<v1::LossSpike> spikes, SpikesOfRun(training, run));
+    ASSIGN_OR_RETURN(subjects, SubjectsOfRun(client, run, spikes));
     if (!job_id.empty()) {
       ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(job_id));
       ASSIGN_OR_RETURN(Subject subject, SubjectOfJob(job, run, subjects));
@@ -133,11 +139,7 @@ absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& clie
     ASSIGN_OR_RETURN(subject.job, client.GetJob(job_id));
     ASSIGN_OR_RETURN(subject.order, DataOrderOf(subject.job));
   }
-  for (Subject& subject : subjects) {
-    if (options.batch.has_value()) subject.order.global_batch_size = *options.batch;
-    if (options.seed.has_value()) subject.order.seed = *options.seed;
-    if (options.num_steps.has_value()) subject.order.num_steps = *options.num_steps;
-  }
+  for (Subject& subject : subjects) Override(options, &subject.order);
   return subjects;
 }
 
@@ -151,6 +153,7 @@ nlohmann::json AsJson(const DataOrder& order) {
                          {"seed", order.seed},
                          {"num_steps", NumSteps(order)}};
   if (!order.run.empty()) json["run"] = order.run;
+  if (order.steps_done) json["steps_done"] = *order.steps_done;
   return json;
 }
 
@@ -237,8 +240,11 @@ absl::Status ExplainInstance(Session& session, PipelineClient& client, const Sub
   return absl::OkStatus();
 }
 
-absl::Status ExplainDocument(Session& session, PipelineClient& client, const Subject& subject,
-                             const ExplainOptions& options, bool with_steps) {
+// Explains a document in one dataset: returns it as JSON if the session asks for that, else prints
+// it.
+absl::StatusOr<nlohmann::json> ExplainDocumentIn(Session& session, PipelineClient& client,
+                                                 const Subject& subject,
+                                                 const ExplainOptions& options, bool with_steps) {
   v1::ExplainDocumentRequest request;
   request.set_job_id(subject.job.id());
   request.set_document(options.document);
@@ -249,14 +255,40 @@ absl::Status ExplainDocument(Session& session, PipelineClient& client, const Sub
     if (with_steps) steps.push_back(Steps(subject, span.instance(), with_steps));
   }
   if (!session.json) {
+    if (subject.order.mixture != nullptr) std::cout << "dataset of " << subject.job.id() << "\n";
     PrintDocument(response, steps, std::cout);
-    return absl::OkStatus();
+    std::cout << std::flush;
+    return nullptr;
   }
   nlohmann::json json = AsJson(response);
   json["job"] = subject.job.id();
   if (with_steps) json["order"] = AsJson(subject.order);
   for (size_t i = 0; i < steps.size(); ++i) json["spans"][i]["steps"] = steps[i];
-  std::cout << json.dump(1) << std::endl;
+  return json;
+}
+
+// Explains a document in every dataset that has it; as JSON, a mixture is a list of datasets.
+absl::Status ExplainDocument(Session& session, PipelineClient& client,
+                             const std::vector<Subject>& subjects, const ExplainOptions& options,
+                             bool with_steps) {
+  nlohmann::json datasets = nlohmann::json::array();
+  absl::Status missing;
+  for (const Subject& subject : subjects) {
+    if (!session.json && !datasets.empty()) std::cout << "\n";
+    const absl::StatusOr<nlohmann::json> answer =
+        ExplainDocumentIn(session, client, subject, options, with_steps);
+    if (answer.ok()) {
+      datasets.push_back(*answer);
+    } else if (absl::IsNotFound(answer.status())) {
+      missing = answer.status();
+    } else {
+      return answer.status();
+    }
+  }
+  if (datasets.empty()) return missing;
+  if (!session.json) return absl::OkStatus();
+  const nlohmann::json mixture = {{"document", options.document}, {"datasets", datasets}};
+  std::cout << (subjects.size() == 1 ? datasets[0] : mixture).dump(1) << std::endl;
   return absl::OkStatus();
 }
 
@@ -293,9 +325,7 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
         }
         supervised->order = run->order;
       }
-      if (options.batch.has_value()) supervised->order.global_batch_size = *options.batch;
-      if (options.seed.has_value()) supervised->order.seed = *options.seed;
-      if (options.num_steps.has_value()) supervised->order.num_steps = *options.num_steps;
+      Override(options, &supervised->order);
       return ExplainSupervised(session, *supervised, options);
     }
   }
@@ -312,12 +342,7 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
         " datasets, expected one dataset; name its job: braid explain ", subjects[0].job.id(),
         " --run ", subjects[0].order.run, " --instance ", *options.instance));
   }
-  absl::Status status;
-  for (const Subject& subject : subjects) {
-    status = ExplainDocument(session, client, subject, options, with_steps);
-    if (!absl::IsNotFound(status)) return status;
-  }
-  return status;
+  return ExplainDocument(session, client, subjects, options, with_steps);
 }
 
 }  // namespace

@@ -37,18 +37,31 @@ nlohmann::json ExamplesJson(const std::vector<StoredExample>& examples,
   return list;
 }
 
-// Returns the specification of the run that `id` names, by id or directory; nullopt for any other
-// id.
-absl::StatusOr<std::optional<v1::RunSpec>> SpecOfRun(Session& session, const std::string& id) {
+struct RunAndSpikes {
+  v1::Run run;
+  std::vector<v1::LossSpike> spikes;
+};
+
+// Returns the run that `id` names, by id or directory; nullopt for any other id.
+absl::StatusOr<std::optional<RunAndSpikes>> RunNamed(Session& session, const std::string& id) {
   std::error_code error;
+  RunAndSpikes named;
   if (absl::StartsWith(id, "run-") && !std::filesystem::is_directory(id, error)) {
     ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-    ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
-    return std::move(*run.mutable_spec());
+    ASSIGN_OR_RETURN(named.run, client.GetRun(id));
+    ASSIGN_OR_RETURN(named.spikes, SpikesOfRun(client, named.run));
+    return named;
   }
-  const RunDirectory run(id);
-  if (!std::filesystem::exists(run.spec(), error)) return std::nullopt;
-  return run.ReadSpec();
+  const RunDirectory directory(id);
+  if (!std::filesystem::exists(directory.spec(), error)) return std::nullopt;
+  named.run.set_id(id);
+  ASSIGN_OR_RETURN(*named.run.mutable_spec(), directory.ReadSpec());
+  ASSIGN_OR_RETURN(const std::vector<v1::StepMetrics> steps, directory.ReadMetrics(0));
+  for (const v1::StepMetrics& step : steps) {
+    if (step.has_spike()) named.spikes.push_back(step.spike());
+  }
+  if (!steps.empty()) *named.run.mutable_latest() = steps.back();
+  return named;
 }
 
 // A held-out example in a sequence of a domain.
@@ -105,13 +118,10 @@ absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session
                                                                 const std::string& id) {
   SupervisedSubject subject;
   std::error_code error;
-  ASSIGN_OR_RETURN(const std::optional<v1::RunSpec> spec, SpecOfRun(session, id));
-  if (spec) {
-    subject.dataset_dir = spec->dataset_dir();
-    subject.order.run = id;
-    subject.order.global_batch_size = spec->batch().global_batch_size();
-    subject.order.seed = spec->seed();
-    subject.order.num_steps = spec->num_steps();
+  ASSIGN_OR_RETURN(const std::optional<RunAndSpikes> named, RunNamed(session, id));
+  if (named) {
+    subject.dataset_dir = named->run.spec().dataset_dir();
+    TakeFromRun(named->run, named->spikes, &subject.order);
   } else {
     subject.dataset_dir = id;
   }

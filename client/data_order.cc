@@ -1,6 +1,11 @@
 #include "client/data_order.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "control/supervision/run_history.h"
+#include "proto/state_name.h"
 #include "runs/instance_schedule.h"
 
 namespace braid {
@@ -9,6 +14,13 @@ namespace {
 InstanceSchedule ScheduleOf(const DataOrder& order) {
   return InstanceSchedule(order.dataset_key, order.seed, order.num_instances,
                           order.global_batch_size);
+}
+
+bool Counts(const DataOrder& order, int64_t step) {
+  if (order.steps_done && step > *order.steps_done) return false;
+  return std::ranges::none_of(order.skipped_steps, [step](const auto& range) {
+    return range.first <= step && step <= range.second;
+  });
 }
 
 }  // namespace
@@ -20,8 +32,31 @@ absl::StatusOr<DataOrder> DataOrderOf(const v1::Job& job) {
     return DataOrder{.dataset_key = stage.key(), .num_instances = job.result().num_instances()};
   }
   return absl::FailedPreconditionError(absl::StrCat(job.id(), " has no dataset (state ",
-                                                    v1::JobState_Name(job.state()),
-                                                    "); see: braid status ", job.id()));
+                                                    StateName(job.state()), "); see: braid status ",
+                                                    job.id()));
+}
+
+absl::StatusOr<std::vector<v1::LossSpike>> SpikesOfRun(TrainingClient& client, const v1::Run& run) {
+  std::vector<v1::LossSpike> spikes(run.spikes().begin(), run.spikes().end());
+  if (std::ssize(spikes) < kKeptIncidents) return spikes;
+  spikes.clear();
+  RETURN_IF_ERROR(client.WatchRun(run.id(), [&](const v1::RunEvent& event) {
+    if (event.metrics().has_spike()) spikes.push_back(event.metrics().spike());
+    return event.number() < run.last_event();
+  }));
+  return spikes;
+}
+
+void TakeFromRun(const v1::Run& run, std::span<const v1::LossSpike> spikes, DataOrder* order) {
+  order->run = run.id();
+  order->global_batch_size = run.spec().batch().global_batch_size();
+  order->seed = run.spec().seed();
+  order->num_steps = run.spec().num_steps();
+  order->steps_done = run.latest().step();
+  for (const v1::LossSpike& spike : spikes) {
+    if (spike.first_skipped_step() == 0) continue;
+    order->skipped_steps.emplace_back(spike.first_skipped_step(), spike.last_skipped_step());
+  }
 }
 
 int64_t NumSteps(const DataOrder& order) {
@@ -50,6 +85,7 @@ std::vector<int64_t> StepsOfInstance(const DataOrder& order, int64_t instance) {
       order.mixture == nullptr ? ScheduleOf(order).StepsOf(instance, NumSteps(order))
                                : order.mixture->StepsOf(order.dataset, instance, NumSteps(order));
   for (int64_t& step : steps) ++step;
+  std::erase_if(steps, [&](int64_t step) { return !Counts(order, step); });
   return steps;
 }
 

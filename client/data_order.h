@@ -5,11 +5,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
+#include "braid/v1/training.pb.h"
+#include "rpc/training_client.h"
 #include "runs/mixture_schedule.h"
 
 namespace braid {
@@ -27,11 +32,23 @@ struct DataOrder {
   // The order of a mixture, and the number of this dataset in it; null for a run on one dataset.
   std::shared_ptr<const MixtureSchedule> mixture = nullptr;
   int32_t dataset = 0;
+  // The steps that a run has completed; unset for training that is only planned.
+  std::optional<int64_t> steps_done = std::nullopt;
+  // Ranges of steps, inclusive, whose batches had no effect on the weights.
+  std::vector<std::pair<int64_t, int64_t>> skipped_steps = {};
 };
 
 // Returns the default order of the dataset of a job. FailedPrecondition when the job has no
 // dataset.
 absl::StatusOr<DataOrder> DataOrderOf(const v1::Job& job);
+
+// Returns all loss spikes of a run, ascending: those of its description, and of its events when
+// that may not have all. Errors: those of WatchRun.
+absl::StatusOr<std::vector<v1::LossSpike>> SpikesOfRun(TrainingClient& client, const v1::Run& run);
+
+// Sets the order of a run and which of its steps count: those that it has completed, without the
+// batches that were skipped at `spikes`, which are all of its loss spikes.
+void TakeFromRun(const v1::Run& run, std::span<const v1::LossSpike> spikes, DataOrder* order);
 
 // Returns num_steps, or the number of steps of one pass when it is 0.
 int64_t NumSteps(const DataOrder& order);
@@ -40,7 +57,8 @@ int64_t NumSteps(const DataOrder& order);
 // unless 1 <= step, and step <= num_steps where that is set.
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step);
 
-// Returns the steps that read the instance, ascending. Requires 0 <= instance < num_instances.
+// Returns the steps that read the instance and count, ascending. Requires 0 <= instance <
+// num_instances.
 std::vector<int64_t> StepsOfInstance(const DataOrder& order, int64_t instance);
 
 }  // namespace braid

@@ -55,6 +55,23 @@ void PrintExpertLayout(const v1::ExportResponse& response, std::ostream& out) {
       << "; modeling_braid.py runs the layout, which docs/formats/export.md describes\n";
 }
 
+// Returns the JSON object in a file; an empty one where there is none.
+nlohmann::json ObjectIn(const fs::path& file) {
+  const absl::StatusOr<std::string> text = ReadFile(file);
+  if (!text.ok()) return nlohmann::json::object();
+  auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+// Warns of a setting in config.json that no other program knows.
+void WarnOfMask(const fs::path& directory, std::ostream& out) {
+  if (!ObjectIn(directory / "config.json").contains("document_end")) return;
+  out << "braid: warning: the model was trained with attention_mask DOCUMENT; transformers and "
+         "other programs ignore document_end in "
+      << (directory / "config.json").string()
+      << ", so there documents see each other: give them one document per sequence" << std::endl;
+}
+
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
       << response.num_parameters() << " parameters of step " << response.source().step() << "\n";
@@ -96,6 +113,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   CatchInterrupts();
   ASSIGN_OR_RETURN(const v1::ExportResponse response, UnlessInterrupted(client.Export(request)));
   SourceWarning(std::cerr).Show(response.source());
+  WarnOfMask(response.output_dir(), std::cerr);
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {
@@ -125,10 +143,8 @@ void PrintImport(const v1::ImportResponse& response, std::ostream& out) {
 
 // Returns the model that adapter_config.json names; "" without any.
 std::string StatedBase(const fs::path& adapter) {
-  const absl::StatusOr<std::string> text = ReadFile(adapter / kAdapterConfigFile);
-  if (!text.ok()) return "";
-  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto name = json.is_object() ? json.find("base_model_name_or_path") : json.end();
+  const nlohmann::json json = ObjectIn(adapter / kAdapterConfigFile);
+  const auto name = json.find("base_model_name_or_path");
   return name != json.end() && name->is_string() ? name->get<std::string>() : "";
 }
 

@@ -40,13 +40,16 @@ absl::Status ShowJob(Session& session, PipelineClient& client, const StatusOptio
   return options.watch ? JobOutcome(job) : absl::OkStatus();
 }
 
+// Prints a run. DataLoss, after that, when its settings are damaged.
 absl::Status PrintRunAsAsked(const Session& session, const v1::Run& run) {
   if (session.json) {
     std::cout << ToPrettyJson(run) << std::endl;
   } else {
     PrintRun(run, std::cout);
   }
-  return absl::OkStatus();
+  // Without settings, the reason says why; those of a run that is being launched have none.
+  if (run.has_spec() || run.reason().empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(run.id(), ": ", run.reason()));
 }
 
 absl::Status WatchRun(const Session& session, TrainingClient& client, const std::string& id) {

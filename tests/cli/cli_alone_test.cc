@@ -1,5 +1,6 @@
 // Commands whose services run in the process.
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,7 +10,9 @@ namespace braid {
 namespace cli_alone_test {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class CliAloneTest : public CliFixture {};
 INSTANTIATE_TEST_SUITE_P(Embedded, CliAloneTest, ::testing::Values(false));
@@ -25,6 +28,7 @@ TEST_P(CliAloneTest, ExportsAndImportsModels) {
       Braid({"export", "run-000001", "-o", out, "--bake", "@" + File("prompt", "abc"), "--json"});
   ASSERT_EQ(exported.exit_code, 0) << exported.errors;
   EXPECT_EQ(nlohmann::json::parse(exported.output).at("architecture"), "LlamaForCausalLM");
+  EXPECT_THAT(exported.errors, Not(HasSubstr("warning")));
   ExpectError(Braid({"export", "run-000001", "-o", out}), 1, {out, "--force"});
   ASSERT_EQ(Braid({"import", out, "--output", back}).exit_code, 0) << Contents(root_ / "err");
   EXPECT_EQ(Braid({"generate", back, "--prompt", "abc", "--max-tokens", "2"}).exit_code, 0);
@@ -76,6 +80,22 @@ TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
                                        "LINEAR or FROZEN"));
 }
 
+TEST_P(CliAloneTest, AnExportWarnsOfTheMaskThatOtherProgramsIgnore) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  ASSERT_EQ(Train({"--data", "job-000001", "--steps", "1", "--threads", "1", "--attention-mask",
+                   "DOCUMENT"})
+                .exit_code,
+            0)
+      << Contents(root_ / "err");
+  const Outcome exported =
+      Braid({"export", "run-000001", "-o", (root_ / "masked").string(), "--json"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_THAT(exported.errors,
+              AllOf(HasSubstr("braid: warning: "), HasSubstr("attention_mask DOCUMENT"),
+                    HasSubstr("one document per sequence")));
+  EXPECT_TRUE(nlohmann::json::accept(exported.output));
+}
+
 TEST_P(CliAloneTest, ValidatesAndBranchesADecayFromAStableRun) {
   ASSERT_EQ(Submit({Corpus(), "--set", "pack.heldout_fraction=0.1"}).exit_code, 0);
   ASSERT_EQ(Train({"--data", "job-000001", "--steps", "8", "--threads", "1", "--schedule", "wsd",
@@ -124,6 +144,59 @@ TEST_P(CliAloneTest, TrainsOnAMixtureAndExplainsIt) {
   EXPECT_EQ(Braid({"explain", "run-000001", "--document", document}).exit_code, 0)
       << Contents(root_ / "err");
   ExpectError(Braid({"explain", "run-000001", "--instance", "0"}), 2, {"--instance", "job-000001"});
+}
+
+// One corpus in two orders: a document is in both datasets.
+TEST_P(CliAloneTest, ExplainsADocumentInEveryDatasetOfAMixture) {
+  const std::string corpus = Corpus();
+  ASSERT_EQ(Submit({corpus}).exit_code, 0) << Contents(root_ / "err");
+  ASSERT_EQ(Submit({corpus, "--order", "RANDOM"}).exit_code, 0) << Contents(root_ / "err");
+  const std::string mixture =
+      "datasets=[{dataset: \"job-000001\", share: .5}, {dataset: \"job-000002\", share: .5}]";
+  ASSERT_EQ(Train({"--set", mixture, "--steps", "6", "--threads", "1"}).exit_code, 0)
+      << Contents(root_ / "err");
+  const auto explain = [&](Arguments arguments) {
+    arguments.insert(arguments.begin(), {"--json", "explain"});
+    const Outcome outcome = Braid(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return nlohmann::json::parse(outcome.output);
+  };
+  const auto step = explain({"run-000001", "--step", "1"});
+  const std::string document = step["datasets"][1]["instances"][0]["spans"][0]["document"];
+  const auto both = explain({"run-000001", "--document", document});
+  ASSERT_EQ(both["datasets"].size(), 2u) << both.dump(1);
+  for (int d = 0; d < 2; ++d) {
+    const std::string job = "job-00000" + std::to_string(d + 1);
+    EXPECT_EQ(both["datasets"][d]["job"], job);
+    EXPECT_EQ(both["datasets"][d], explain({job, "--run", "run-000001", "--document", document}));
+  }
+  bool trained_in_step_1 = false;
+  for (const auto& span : both["datasets"][1]["spans"]) {
+    for (const int64_t each : span["steps"]) trained_in_step_1 |= each == 1;
+  }
+  EXPECT_TRUE(trained_in_step_1) << both.dump(1);
+  EXPECT_THAT(Braid({"explain", "run-000001", "--document", document}).output,
+              AllOf(HasSubstr("dataset of job-000001"), HasSubstr("dataset of job-000002")));
+}
+
+TEST_P(CliAloneTest, StatusOfARunWithDamagedSettingsFails) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  ASSERT_EQ(Train({"--data", "job-000001", "--steps", "2", "--threads", "1"}).exit_code, 0)
+      << Contents(root_ / "err");
+  EXPECT_EQ(Braid({"status", "run-000001"}).exit_code, 0);
+  const fs::path settings = fs::path(home()) / "runs/run-000001/run.textproto";
+  std::string text = Contents(settings);
+  text[text.size() / 2] ^= 1;
+  std::ofstream(settings, std::ios::binary) << text;
+  for (const Arguments& status :
+       {Arguments{"status", "run-000001"}, Arguments{"--json", "status", "run-000001"}}) {
+    const Outcome outcome = Braid(status);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.errors, AllOf(HasSubstr("braid: run-000001: its settings are unreadable"),
+                                      HasSubstr("run.textproto")));
+    EXPECT_THAT(outcome.output, HasSubstr("SUCCEEDED")) << "what is known is shown";
+    EXPECT_THAT(outcome.output, Not(HasSubstr("of 0")));
+  }
 }
 
 TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {

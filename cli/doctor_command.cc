@@ -81,7 +81,7 @@ absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int
 
 // Measures the pipeline on this machine and forecasts a corpus with docs/scale.md.
 absl::Status AddBenchFindings(const DoctorOptions& options, Findings& findings) {
-  std::cerr << "measuring embedding, neighbors and order ..." << std::endl;
+  std::cerr << "measuring the stages of corpus jobs ..." << std::endl;
   ASSIGN_OR_RETURN(const PipelineRates rates, MeasurePipeline({.dimension = options.dimension,
                                                                .num_threads = options.threads}));
   const Findings described =
@@ -139,9 +139,9 @@ void AddDoctorCommand(CommandLine& program) {
       "Check that training this named model fits into memory and its checkpoints on disk");
   command->add_option("--corpus", options->corpus,
                       "Check that a corpus job on these files fits on disk");
-  CLI::Option* const bench = command->add_flag(
-      "--bench", options->bench,
-      "Measure embedding, neighbors and order here, and forecast these stages (about 10 s)");
+  CLI::Option* const bench =
+      command->add_flag("--bench", options->bench,
+                        "Measure the stages of corpus jobs here, and forecast them (about 12 s)");
   command
       ->add_option("--documents", options->documents,
                    "With --bench: documents of 1,200 bytes to forecast")

@@ -26,7 +26,8 @@ namespace {
 constexpr int kBenchNeighbors = 20;
 constexpr uint64_t kBenchSeed = 1;
 // Limits of the search of all lists, which takes most of the time.
-constexpr double kMostSearchSeconds = 6;
+constexpr double kMostSearchSeconds = 3;
+constexpr int64_t kMostStageDocuments = 16'384;
 constexpr int64_t kFewestDocuments = 4096;
 
 // Returns the time that `work` takes, other programs and limits of the machine included.
@@ -159,6 +160,9 @@ absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& most) {
   for (const std::string& text : texts) bytes += std::ssize(text);
   rates.embed = seconds / static_cast<double>(bytes);
   RETURN_IF_ERROR(MeasureNeighbors({values, sizes.documents, sizes.dimension}, &rates));
+  const int64_t staged = std::min(sizes.documents, kMostStageDocuments);
+  ASSIGN_OR_RETURN(rates.stages,
+                   MeasureStages({texts.begin(), texts.begin() + staged}, most.num_threads));
   return rates;
 }
 
@@ -172,6 +176,20 @@ double NeighborSeconds(const PipelineRates& rates, const ForecastCorpus& corpus)
                                                            corpus.searched_share;
 }
 
+double TokenizeSeconds(const PipelineRates& rates, const ForecastCorpus& corpus) {
+  return rates.stages.tokenize * corpus.documents * corpus.text_bytes;
+}
+
+double HeldoutSeconds(const PipelineRates& rates, const ForecastCorpus& corpus) {
+  constexpr double kIndexBytes = 32 << 20;
+  const double bytes = corpus.documents * corpus.text_bytes;
+  return rates.stages.heldout * bytes * std::ceil(bytes * corpus.heldout_share / kIndexBytes);
+}
+
+double PackSeconds(const PipelineRates& rates, const ForecastCorpus& corpus) {
+  return rates.stages.pack * corpus.documents * corpus.tokens;
+}
+
 Findings DescribeRates(const PipelineRates& rates, const ForecastCorpus& corpus) {
   const auto both = [&](const std::function<double(const PipelineRates&)>& seconds) {
     return absl::StrFormat("%s documents: %s (docs/scale.md: %s)",
@@ -182,8 +200,23 @@ Findings DescribeRates(const PipelineRates& rates, const ForecastCorpus& corpus)
     return absl::StrFormat("%.3ge-6 N + %.3ge-12 d N^2 P/L", of.neighbors_document * 1e6,
                            of.neighbors_product * 1e12);
   };
+  // Describes a formula with one constant, in 1e-9 s.
+  const auto one = [&](const char* what, const char* formula_text, double StageRates::*rate,
+                       double (*seconds)(const PipelineRates&, const ForecastCorpus&)) {
+    return Finding{
+        Grade::kGood, what,
+        absl::StrFormat("%.3ge-9 s %s (docs/scale.md: %.3ge-9); %s", rates.stages.*rate * 1e9,
+                        formula_text, kStatedRates.stages.*rate * 1e9,
+                        both([&](const PipelineRates& of) { return seconds(of, corpus); })),
+        ""};
+  };
   return {
       {Grade::kGood, "bench: products", absl::StrFormat("%.3g GFLOP/s", rates.product_gflops), ""},
+      {Grade::kGood, "bench: tokenizer",
+       absl::StrFormat("%.1f s per MiB to train on (docs/scale.md: %.1f)",
+                       rates.stages.tokenizer_training, kStatedRates.stages.tokenizer_training),
+       ""},
+      one("bench: tokenize", "N B", &StageRates::tokenize, TokenizeSeconds),
       {Grade::kGood, "bench: embed",
        absl::StrFormat("%.3ge-9 s N B (docs/scale.md: %.3ge-9); %s", rates.embed * 1e9,
                        kStatedRates.embed * 1e9,
@@ -198,7 +231,10 @@ Findings DescribeRates(const PipelineRates& rates, const ForecastCorpus& corpus)
        absl::StrFormat("%.3ge-6 s N; %s documents: %s, without the held-out comparison",
                        rates.order * 1e6, WithThousands(static_cast<int64_t>(corpus.documents)),
                        Seconds(rates.order * corpus.documents)),
-       ""}};
+       ""},
+      one("bench: held-out comparison", "N B per started 32 MiB", &StageRates::heldout,
+          HeldoutSeconds),
+      one("bench: pack", "N T", &StageRates::pack, PackSeconds)};
 }
 
 }  // namespace braid

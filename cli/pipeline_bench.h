@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/finding.h"
+#include "cli/stage_bench.h"
 
 namespace braid {
 
@@ -25,34 +26,48 @@ struct PipelineRates {
   double neighbors_product = 0;   // per component of two vectors that are compared
   double order = 0;               // per document: the walk, at k = 20; 0: not known
   double product_gflops = 0;      // single-precision products of square matrices; 0: not known
+  StageRates stages = {};         // the other stages
 };
 
 // The constants that docs/scale.md states, measured on the two cores of docs/performance.md.
 inline constexpr PipelineRates kStatedRates = {
-    .embed = 30e-9, .neighbors_document = 83e-6, .neighbors_product = 3.54e-12};
+    .embed = 30e-9,
+    .neighbors_document = 83e-6,
+    .neighbors_product = 3.54e-12,
+    .stages = {.tokenize = 15e-9, .tokenizer_training = 4.8, .heldout = 14e-9, .pack = 12e-9}};
 
 // Returns the rate of single-precision products of square matrices with all cores, in 1e9 FLOP/s:
 // the best of three. Takes less than a second.
 double MeasureProductGflops();
 
 // Embeds made-up documents, searches their neighbors through IVF,Flat with few and with all lists
-// and orders them; fewer than `most` has on slow machines and of many dimensions, so that it takes
-// about 10 s on two idle cores. Requires at least 1,000 documents.
+// and orders them, then measures the other stages on some of them (stage_bench.h); fewer than
+// `most` has on slow machines and of many dimensions, so that it takes about 12 s on two idle
+// cores. Requires at least 1,000 documents.
 absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& most);
 
-// A corpus to forecast: N documents of B bytes with vectors of d dimensions, and the share P / L of
-// lists that a search visits.
+// A corpus to forecast: N documents of B bytes and T tokens with vectors of d dimensions, the share
+// P / L of lists that a search visits, and the share of text that is held out.
 struct ForecastCorpus {
   double documents = 1e6;
   double text_bytes = 1200;
+  double tokens = 400;
   double dimension = 256;
   double searched_share = 0.46;  // measured with hashed vectors, docs/scale.md
+  double heldout_share = 0.03;
 };
 
 // Returns embed * N B.
 double EmbedSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
 // Returns neighbors_document * N + neighbors_product * d N^2 P / L.
 double NeighborSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
+
+// Returns tokenize * N B.
+double TokenizeSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
+// Returns heldout * N B per started 32 MiB of held-out text.
+double HeldoutSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
+// Returns pack * N T.
+double PackSeconds(const PipelineRates& rates, const ForecastCorpus& corpus);
 
 // Returns a finding per formula: the constants measured here and those of docs/scale.md, with what
 // each forecasts for `corpus`.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/machine_checks.h"
 #include "cli/need_checks.h"
 #include "cli/pipeline_bench.h"
 #include "cli/rank_checks.h"
@@ -36,6 +37,19 @@ const Finding& Named(const Findings& findings, const std::string& what) {
   }
   ADD_FAILURE() << "no finding about " << what;
   return findings.front();
+}
+
+TEST(CheckMachineTest, SaysWhichJournalTheDatabasesHaveAndWhy) {
+  const ScratchDirectory home, state;
+  const std::string with_home = Named(CheckMachine(home.path(), {}), "state").found;
+  EXPECT_THAT(with_home, HasSubstr(home.path().string() + " is on "));
+  EXPECT_THAT(with_home, HasSubstr("the lists of jobs and runs have a "));
+  EXPECT_THAT(Named(CheckMachine(home.path(), state.path()), "state").found,
+              HasSubstr(state.path().string() + " is on "));
+  const Finding bad = Named(CheckMachine(home.path(), "/proc/state"), "state");
+  EXPECT_EQ(bad.verdict, Grade::kBad);
+  EXPECT_THAT(bad.found, HasSubstr("/proc/state"));
+  EXPECT_THAT(bad.hint, HasSubstr("--state"));
 }
 
 TEST(JudgeRanksTest, AcceptsHealthyRanks) {
@@ -111,12 +125,21 @@ TEST(JudgeNeedTest, CountsDirectoriesAndExpandedSizes) {
 
 // The figures of docs/scale.md for a million documents.
 TEST(PipelineBenchTest, StatedConstantsGiveTheForecastOfTheDocuments) {
-  const ForecastCorpus million{
-      .documents = 1e6, .text_bytes = 1231, .dimension = 256, .searched_share = 1856.0 / 4000};
+  const ForecastCorpus million{.documents = 1e6,
+                               .text_bytes = 1231,
+                               .tokens = 474,
+                               .dimension = 256,
+                               .searched_share = 1856.0 / 4000};
   EXPECT_NEAR(EmbedSeconds(kStatedRates, million), 36.9, 0.1);
   EXPECT_NEAR(NeighborSeconds(kStatedRates, million), 503, 1);
+  EXPECT_NEAR(TokenizeSeconds(kStatedRates, million), 18.5, 0.1);
+  EXPECT_NEAR(HeldoutSeconds(kStatedRates, million), 34, 1);
+  EXPECT_NEAR(PackSeconds(kStatedRates, million), 5.7, 0.1);
   std::ifstream scale(BRAID_TESTS_DIR "/../docs/scale.md");
   const std::string text(std::istreambuf_iterator<char>(scale), {});
+  EXPECT_THAT(text, HasSubstr("15e-9 N B, and 4.8 s per MiB to train on"));
+  EXPECT_THAT(text, HasSubstr("14e-9 N B per started 32 MiB of held-out text"));
+  EXPECT_THAT(text, HasSubstr("12e-9 N T"));
   EXPECT_THAT(text, HasSubstr("30e-9 N B"));
   EXPECT_THAT(text, HasSubstr("83e-6 N + 3.54e-12 d N^2 P / L"));
 }
@@ -130,6 +153,10 @@ TEST(PipelineBenchTest, MeasuresEveryConstantOnASmallCorpus) {
   EXPECT_GT(rates.neighbors_product, 0);
   EXPECT_GT(rates.order, 0);
   EXPECT_GT(rates.product_gflops, 0);
+  EXPECT_GT(rates.stages.tokenize, 0);
+  EXPECT_GT(rates.stages.tokenizer_training, 0);
+  EXPECT_GT(rates.stages.heldout, 0);
+  EXPECT_GT(rates.stages.pack, 0);
 }
 
 TEST(PipelineBenchTest, PrintsTheForecastBesideTheFormula) {
@@ -138,6 +165,7 @@ TEST(PipelineBenchTest, PrintsTheForecastBesideTheFormula) {
   twice.neighbors_document *= 2;
   twice.neighbors_product *= 2;
   twice.order = 1e-6;
+  twice.stages.pack *= 2;
   const Findings findings = DescribeRates(twice, {});
   EXPECT_THAT(Named(findings, "bench: embed").found,
               HasSubstr("60e-9 s N B (docs/scale.md: 30e-9); 1,000,000 documents: 72.0 s "
@@ -146,6 +174,13 @@ TEST(PipelineBenchTest, PrintsTheForecastBesideTheFormula) {
               HasSubstr("166e-6 N + 7.08e-12 d N^2 P/L (docs/scale.md: 83e-6 N + 3.54e-12"));
   EXPECT_THAT(Named(findings, "bench: order").found,
               HasSubstr("1e-6 s N; 1,000,000 documents: 1.0 s"));
+  EXPECT_THAT(Named(findings, "bench: pack").found,
+              HasSubstr("24e-9 s N T (docs/scale.md: 12e-9); 1,000,000 documents: 9.6 s "
+                        "(docs/scale.md: 4.8 s)"));
+  EXPECT_THAT(Named(findings, "bench: tokenizer").found,
+              HasSubstr("4.8 s per MiB to train on (docs/scale.md: 4.8)"));
+  EXPECT_THAT(Named(findings, "bench: held-out comparison").found,
+              HasSubstr("14e-9 s N B per started 32 MiB (docs/scale.md: 14e-9)"));
 }
 
 TEST(FindingsTest, PrintsHintsBelowWarningsAndErrors) {

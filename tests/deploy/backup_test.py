@@ -36,10 +36,16 @@ class BackupTest(unittest.TestCase):
         self.home = self.root / "data/braid"
         (self.root / "restored").mkdir()
         self.home.mkdir(parents=True)
+        self.state = self.home
+
+    def program(self):
+        """The program with the directories of the original."""
+        state = ["--state", self.state] if self.state != self.home else []
+        return [BUILD / "bin/braid", "--home", self.home, *state]
 
     def braid(self, *arguments, home=None):
-        done = subprocess.run([BUILD / "bin/braid", "--home", home or self.home, *arguments],
-                              capture_output=True, text=True, timeout=400)
+        program = self.program() if home is None else [BUILD / "bin/braid", "--home", home]
+        done = subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=400)
         self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
         return done.stdout
 
@@ -75,11 +81,23 @@ class BackupTest(unittest.TestCase):
         return path
 
     def submit(self, seed):
-        return [BUILD / "bin/braid", "--home", self.home, "submit", self.corpus(seed), "--wait",
+        return [*self.program(), "submit", self.corpus(seed), "--wait",
                 "--vocab-size", "300", "--sequence-length", "64"]
 
     def test_a_restored_copy_has_the_jobs_and_runs(self):
+        self.check_restored_copy(*commands())
+
+    def test_a_restored_copy_with_the_databases_on_another_disk(self):
+        self.state = self.root / "data/state"
         backup, restore = commands()
+        # As the page says: with --state, the first two paths are in that directory.
+        for name in ("jobs", "runs"):
+            self.assertEqual(backup.count(f"/data/braid/{name}.sqlite"), 1)
+            backup = backup.replace(f"/data/braid/{name}.sqlite", f"{self.state}/{name}.sqlite")
+        self.check_restored_copy(backup, restore)
+        self.assertFalse((self.root / "lost/jobs.sqlite").exists())
+
+    def check_restored_copy(self, backup, restore):
         subprocess.run(self.submit(1), check=True, capture_output=True, timeout=400)
         self.braid("train", "--data", "job-000001", "--preset", "tiny", "--segment-length", "16",
                    "--steps", "4", "--threads", "1", "--wait")
@@ -96,6 +114,8 @@ class BackupTest(unittest.TestCase):
             copy.close()
         # What the copy shows comes from the copy.
         shutil.move(self.home, self.root / "lost")
+        if self.state != self.home:
+            shutil.move(self.state, self.root / "lost-state")
         output = self.run_block(restore)
         self.assertIn("job-000001", output)
         restored = self.root / "restored/braid"

@@ -120,6 +120,23 @@ absl::StatusOr<BranchPoint> ParseBranchPoint(const std::string& text) {
                                                  "run-000001@12000"));
 }
 
+absl::StatusOr<int64_t> FirstStep(const v1::RunSpec& spec) {
+  if (spec.branch_from().empty()) return 0;
+  ASSIGN_OR_RETURN(const BranchPoint point, ParseBranchPoint(spec.branch_from()));
+  return point.step;
+}
+
+absl::StatusOr<CheckpointRetention> RetentionOf(const v1::RunSpec& spec) {
+  CheckpointRetention retention;
+  retention.keep_last = spec.checkpoint().keep_last();
+  retention.keep_every_steps = spec.checkpoint().keep_every_steps();
+  if (spec.spikes().policy() == v1::ROLLBACK) {
+    retention.regular_steps = spec.checkpoint().every_steps();
+    ASSIGN_OR_RETURN(retention.branch_step, FirstStep(spec));
+  }
+  return retention;
+}
+
 absl::StatusOr<fs::path> FindBranchCheckpoint(const RunDirectory& run, int64_t step) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> steps, CheckpointSteps(run.checkpoints()));
   if (std::find(steps.begin(), steps.end(), step) != steps.end()) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/run_directory.h"
 
 namespace braid {
@@ -22,6 +23,15 @@ struct BranchPoint {
 
 // Parses "run-000001@12000". InvalidArgument for anything else.
 absl::StatusOr<BranchPoint> ParseBranchPoint(const std::string& text);
+
+// Returns the step of the checkpoint that a run began with: 0 unless it is a branch. Errors as
+// ParseBranchPoint.
+absl::StatusOr<int64_t> FirstStep(const v1::RunSpec& spec);
+
+// Returns the checkpoints that a run with the resolved `spec` keeps, apart from its best. With
+// ROLLBACK these include the newest regular one, to which it returns at a loss spike. Errors as
+// ParseBranchPoint.
+absl::StatusOr<CheckpointRetention> RetentionOf(const v1::RunSpec& spec);
 
 // Returns the checkpoint of `run` at `step`. NotFound names the nearest steps that have one.
 absl::StatusOr<std::filesystem::path> FindBranchCheckpoint(const RunDirectory& run, int64_t step);

@@ -155,6 +155,11 @@ bool IsKeptForGood(const CheckpointRetention& retention, int64_t step) {
   return IsMultiple(step, retention.keep_every_steps) || step == retention.best_step;
 }
 
+bool IsRegular(const CheckpointRetention& retention, int64_t step) {
+  return retention.regular_steps > 0 &&
+         (step % retention.regular_steps == 0 || step == retention.branch_step);
+}
+
 absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step,
                                const CheckpointRetention& retention) {
   BRAID_CHECK(retention.keep_last >= 1) << retention.keep_last;
@@ -165,7 +170,7 @@ absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step,
   bool has_regular = false;
   for (auto it = newest; it != names.end(); ++it) {
     const int64_t of = StepOfCheckpoint(*it);
-    const bool regular = !has_regular && IsMultiple(of, retention.regular_steps);
+    const bool regular = !has_regular && IsRegular(retention, of);
     has_regular = has_regular || regular;
     const bool keep = it - newest < retention.keep_last || regular || IsKeptForGood(retention, of);
     if (!keep) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));

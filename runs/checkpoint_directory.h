@@ -70,13 +70,18 @@ absl::Status PublishCheckpoint(const std::filesystem::path& checkpoints, int64_t
 struct CheckpointRetention {
   int keep_last = 1;             // the newest ones, at least 1
   int64_t keep_every_steps = 0;  // all at multiples of this step; 0: none
-  int64_t regular_steps = 0;     // the newest at a multiple of this step; 0: none
+  int64_t regular_steps = 0;     // the newest regular one; 0: none. See IsRegular
+  int64_t branch_step = 0;       // a regular one as well; 0: none
   int64_t best_step = 0;         // the one of this step; 0: none
 };
 
 // Returns whether `retention` keeps the checkpoint of `step` however many newer ones there are: as
 // the best, or as a multiple of keep_every_steps.
 bool IsKeptForGood(const CheckpointRetention& retention, int64_t step);
+
+// Returns whether the checkpoint of `step` is regular: at a multiple of regular_steps, or the one
+// that a branch began with.
+bool IsRegular(const CheckpointRetention& retention, int64_t step);
 
 // Removes old checkpoints after that of `step` was published: of those up to `step`, keeps the ones
 // that `retention` names. Later ones belong to another attempt and stay.

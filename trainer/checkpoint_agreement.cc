@@ -1,5 +1,6 @@
 #include "trainer/checkpoint_agreement.h"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -42,9 +43,10 @@ absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoi
 
 absl::StatusOr<std::optional<fs::path>> AgreeOnNewestGoodCheckpoint(
     Communicator& communicator, const fs::path& checkpoints, std::ostream& warnings,
-    const std::function<bool(int64_t)>& eligible) {
+    const std::function<bool(int64_t)>& preferred) {
   ASSIGN_OR_RETURN(std::vector<std::string> names, AgreeOnList(communicator, checkpoints));
-  std::erase_if(names, [&](const std::string& name) { return !eligible(StepOfCheckpoint(name)); });
+  std::ranges::stable_partition(
+      names, [&](const std::string& name) { return preferred(StepOfCheckpoint(name)); });
   std::vector<std::string> skipped;
   auto found = FirstGoodCheckpoint(
       checkpoints, names,

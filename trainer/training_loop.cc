@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "model/config/model_config.h"
 #include "model/kernels/phase_times.h"
+#include "runs/branch.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "runs/step_remark.h"
@@ -170,11 +171,7 @@ absl::Status TrainingLoop::OpenWriter() {
   CheckpointWriterSettings settings;
   settings.checkpoints = directory_.checkpoints();
   settings.tokenizer = directory_.tokenizer();
-  settings.retention.keep_last = spec_.checkpoint().keep_last();
-  settings.retention.keep_every_steps = spec_.checkpoint().keep_every_steps();
-  if (spec_.spikes().policy() == v1::ROLLBACK) {
-    settings.retention.regular_steps = spec_.checkpoint().every_steps();
-  }
+  ASSIGN_OR_RETURN(settings.retention, RetentionOf(spec_));
   settings.attempt = std::move(attempt);
   settings.before_publish = [this] { return BeforePublish(); };
   settings.before_rotate = [this] { return CheckOwned(); };
@@ -361,8 +358,9 @@ absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* sp
     const int32_t num_consecutive = state_.spikes.num_consecutive;
     const ValidationHistory validation = state_.validation;
     state_ = TrainingState();  // frees the memory for the state that is read
-    ASSIGN_OR_RETURN(state_, RollbackState(spec_, directory_.checkpoints(), data_->key(),
-                                           *environment_.communicator, *environment_.warnings));
+    ASSIGN_OR_RETURN(state_,
+                     RollbackState(spec_, spike->step(), directory_.checkpoints(), data_->key(),
+                                   *environment_.communicator, *environment_.warnings));
     spike->set_first_skipped_step(state_.step + 1);
     state_.spikes.num_consecutive = num_consecutive;
     state_.validation = validation;

@@ -130,6 +130,11 @@ Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank) {
 }
 
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
+  if (!spec.branch_from().empty()) {
+    return absl::DataLossError(absl::StrCat("the branch at ", spec.branch_from(),
+                                            " has no checkpoint, expected at least the one that "
+                                            "it began with; start the branch again"));
+  }
   ASSIGN_OR_RETURN(auto model, StartingModel(spec));
   const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);

@@ -45,7 +45,8 @@ struct TrainingState {
 Shard MomentShard(const v1::RunSpec& spec, size_t size, int rank);
 
 // Returns the state at step 0: the StartingModel, with zero moments. A pure function of the
-// resolved spec (and of the weights it starts from) and the rank.
+// resolved spec (and of the weights it starts from) and the rank. DataLoss for a branch, which
+// begins with a checkpoint.
 absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank);
 
 // Returns the expert state made by copying the dense model's FFNs into the experts (arXiv

@@ -312,6 +312,17 @@ TEST_F(CheckpointTest, RotationKeepsBestRegularAndBranchPoints) {
                                             "step-00000023"));
 }
 
+// A branch goes back to its first checkpoint until it has a newer regular one.
+TEST_F(CheckpointTest, RotationKeepsTheFirstOfABranchUntilANewerRegularOne) {
+  const CheckpointRetention retention = {.keep_last = 1, .regular_steps = 100, .branch_step = 530};
+  for (int64_t step : {530, 540, 550}) Save(step);
+  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 550, retention).ok());
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000530", "step-00000550"));
+  Save(600);
+  ASSERT_TRUE(RotateCheckpoints(checkpoints_, 600, retention).ok());
+  EXPECT_THAT(Names(), testing::ElementsAre("step-00000600"));
+}
+
 // A later checkpoint neither replaces the one just written nor is removed: a superseded rank may
 // write while another attempt is further ahead.
 TEST_F(CheckpointTest, RotationKeepsLaterCheckpoints) {

@@ -2,6 +2,7 @@
 // a resume and another number of ranks do the same.
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,14 @@
 #include "base/atomic_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runs/branch.h"
+#include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "runs/step_remark.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
+#include "trainer/rollback.h"
 
 namespace braid {
 namespace training_course_test {
@@ -126,6 +130,84 @@ TEST_F(SpikeTest, RollbackReturnsToTheNewestRegularCheckpoint) {
   };
   ASSERT_GT(regular, 0);
   EXPECT_EQ(tail(spike.step()), tail(regular));
+}
+
+// The branch has written checkpoints, but none at a multiple of every_steps, when the spike comes.
+TEST_F(SpikeTest, RollbackOfABranchReturnsToItsFirstCheckpoint) {
+  v1::RunSpec spec = Spec(v1::ROLLBACK);
+  spec.mutable_checkpoint()->set_every_steps(1);
+  spec.mutable_checkpoint()->set_keep_last(1000);
+  const RunDirectory source = Trained(spec);
+  const int64_t spike = SpikeSteps(source).front(), first = spike - 6;
+  const fs::path begin = CheckpointPath(source.checkpoints(), first);
+
+  spec.set_branch_from(absl::StrCat("run-000001@", first));
+  spec.mutable_checkpoint()->set_every_steps(1000);
+  spec.mutable_checkpoint()->set_keep_last(1);
+  const RunDirectory branch(NewDirectory("run"));
+  ASSERT_OK(CopyBranchCheckpoint(begin, branch));
+  for (int stop = 0; stop < 2; ++stop) {
+    ASSERT_EQ(*TrainAlone(branch, spec, 2), TrainingOutcome::kInterrupted);
+  }
+  ASSERT_EQ(*TrainAlone(branch, spec, 2), TrainingOutcome::kInterrupted);
+  const v1::StepMetrics last = *branch.ReadNewestMetrics();
+  ASSERT_EQ(last.step(), spike);
+  EXPECT_EQ(last.spike().first_skipped_step(), first + 1);
+  const auto tail = [](const fs::path& checkpoint) {
+    const std::string bytes = *ReadFile(checkpoint / "optimizer.safetensors");
+    return bytes.substr(bytes.size() / 2);
+  };
+  EXPECT_EQ(tail(CheckpointPath(branch.checkpoints(), spike)), tail(begin));
+}
+
+class RollbackStateTest : public SpikeTest {
+ protected:
+  // Trains 25 steps, with checkpoints at 10, 20 and 25.
+  RollbackStateTest() : spec_(Spec(v1::ROLLBACK)), run_(NewDirectory("run")) {
+    spec_.mutable_spikes()->set_threshold(0);
+    EXPECT_OK(TrainAlone(run_, spec_, 25));
+    key_ = ReadCheckpointState(CheckpointPath(run_.checkpoints(), 25))->dataset_key;
+  }
+
+  void Remove(int64_t step) { fs::remove_all(CheckpointPath(run_.checkpoints(), step)); }
+
+  absl::StatusOr<int64_t> StepAfterSpike(int64_t spike_step) {
+    SingleProcess alone;
+    const auto state = RollbackState(spec_, spike_step, run_.checkpoints(), key_, alone, warnings_);
+    if (!state.ok()) return state.status();
+    return state->step;
+  }
+
+  v1::RunSpec spec_;
+  RunDirectory run_;
+  std::string key_;
+  std::ostringstream warnings_;
+};
+
+TEST_F(RollbackStateTest, BeginsAgainOnlyBeforeTheFirstRegularCheckpoint) {
+  EXPECT_EQ(*StepAfterSpike(26), 20);
+  for (const int64_t step : {10, 20, 25}) Remove(step);
+  EXPECT_EQ(*StepAfterSpike(10), 0);
+  const absl::Status none = StepAfterSpike(11).status();
+  EXPECT_TRUE(absl::IsDataLoss(none));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("the loss spike at step 11"));
+}
+
+TEST_F(RollbackStateTest, FallsBackToAnyCheckpointAndReportsIt) {
+  fs::resize_file(CheckpointPath(run_.checkpoints(), 20) / "model.safetensors", 100);
+  EXPECT_EQ(*StepAfterSpike(26), 10);
+  EXPECT_THAT(warnings_.str(), HasSubstr("is damaged"));
+  Remove(10);
+  EXPECT_EQ(*StepAfterSpike(26), 25);
+  EXPECT_THAT(warnings_.str(), HasSubstr("rolling back to that of step 25"));
+}
+
+TEST_F(RollbackStateTest, ABranchNeverBeginsAgain) {
+  spec_.set_branch_from("run-000001@12");
+  EXPECT_EQ(*StepAfterSpike(5), 20);
+  for (const int64_t step : {10, 20, 25}) Remove(step);
+  EXPECT_TRUE(absl::IsDataLoss(StepAfterSpike(5).status()));
+  EXPECT_TRUE(absl::IsDataLoss(TrainAlone(run_, spec_).status()));
 }
 
 TEST_F(SpikeTest, ReplayAndResumeRepeatEveryActionBitForBit) {

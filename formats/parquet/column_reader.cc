@@ -232,7 +232,8 @@ absl::Status ParquetColumnReader::ReadValues(std::string_view bytes, ParquetEnco
     count = static_cast<size_t>(
         std::ranges::count(definitions_, static_cast<uint32_t>(column_.max_definition_level)));
   }
-  const EncodedValues encoded{bytes, encoding, count};
+  const EncodedValues encoded{bytes, encoding, count,
+                              std::min(kMostPageBytes, max_expanded_bytes_ - expanded_bytes_)};
   RETURN_IF_ERROR(
       DecodeValues(encoded, column_, has_dictionary_ ? &dictionary_ : nullptr, &values_));
   return CountExpansion();

@@ -39,7 +39,7 @@ class ParquetColumnReader {
                       const ParquetBytes& bytes);
 
   // Limits the bytes of all text, or of all list elements, to `max_bytes`; Next() and Skip() return
-  // RESOURCE_EXHAUSTED at a page that exceeds it.
+  // RESOURCE_EXHAUSTED at a page that exceeds it. Without this, only single pages are limited.
   void LimitExpansion(int64_t max_bytes) { max_expanded_bytes_ = max_bytes; }
 
   // Reads the next row, of which there must be one. DATA_LOSS for damaged pages, UNIMPLEMENTED for

@@ -178,6 +178,28 @@ absl::Status DecodeLengths(VarintCursor* cursor, std::string_view bytes, size_t 
   return absl::OkStatus();
 }
 
+// Returns the bytes of the strings that begin with a part of the string before, which stand nowhere
+// as a whole. `rest` is the number of bytes that hold the suffixes.
+absl::StatusOr<size_t> JoinedBytes(const std::vector<int64_t>& prefixes,
+                                   const std::vector<int64_t>& lengths, size_t rest,
+                                   int64_t max_bytes) {
+  auto left = static_cast<int64_t>(rest);
+  int64_t size = 0, joined = 0;  // bytes of the string before, and of all joined strings
+  for (size_t i = 0; i < prefixes.size(); ++i) {
+    if (lengths[i] > left) return BadPage("a string is longer than its page");
+    if (prefixes[i] > size) return BadPage("a prefix is longer than the string before");
+    left -= lengths[i];
+    size = prefixes[i] + lengths[i];
+    if (prefixes[i] > 0) joined += size;
+    if (joined > max_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the strings of a page expand to more than ", max_bytes,
+                       " bytes, expected at most that for the bytes that they have in the file"));
+    }
+  }
+  return static_cast<size_t>(joined);
+}
+
 absl::Status DecodeDeltaStrings(const EncodedValues& encoded, bool with_prefixes,
                                 ParquetValues* values) {
   VarintCursor cursor(encoded.bytes);
@@ -186,20 +208,25 @@ absl::Status DecodeDeltaStrings(const EncodedValues& encoded, bool with_prefixes
     RETURN_IF_ERROR(DecodeLengths(&cursor, encoded.bytes, encoded.count, &prefixes));
   }
   RETURN_IF_ERROR(DecodeLengths(&cursor, encoded.bytes, encoded.count, &lengths));
+  // A few bytes of prefixes and lengths can stand for any number of long strings, so their sizes
+  // are checked first.
+  ASSIGN_OR_RETURN(const size_t joined_bytes,
+                   JoinedBytes(prefixes, lengths, encoded.bytes.size() - cursor.position(),
+                               encoded.max_joined_bytes));
+  std::string& joined = *values->storage.emplace_back(std::make_unique<std::string>());
+  joined.reserve(joined_bytes);  // never moves, so that strings can point into it
   std::string_view previous;
   for (size_t i = 0; i < encoded.count; ++i) {
-    std::string_view suffix;
-    if (!cursor.Take(static_cast<size_t>(lengths[i]), &suffix)) {
+    std::string_view text;
+    if (!cursor.Take(static_cast<size_t>(lengths[i]), &text)) {
       return BadPage("a string is longer than its page");
     }
     if (with_prefixes && prefixes[i] > 0) {
-      const auto prefix = static_cast<size_t>(prefixes[i]);
-      if (prefix > previous.size()) return BadPage("a prefix is longer than the string before");
-      values->storage.push_back(std::make_unique<std::string>(previous.substr(0, prefix)));
-      values->storage.back()->append(suffix);
-      suffix = *values->storage.back();
+      const size_t begin = joined.size();
+      joined.append(previous.substr(0, static_cast<size_t>(prefixes[i]))).append(text);
+      text = std::string_view(joined).substr(begin);
     }
-    values->strings.push_back(previous = suffix);
+    values->strings.push_back(previous = text);
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ struct EncodedValues {
   std::string_view bytes;
   ParquetEncoding encoding = ParquetEncoding::kPlain;
   size_t count = 0;
+  // The bytes that strings may have in `storage`; RESOURCE_EXHAUSTED for more, before they are
+  // allocated. Other encodings store no more bytes than they read.
+  int64_t max_joined_bytes = std::numeric_limits<int64_t>::max();
 };
 
 // Appends the values of a page. `dictionary` is null for a chunk without one.

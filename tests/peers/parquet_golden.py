@@ -71,8 +71,65 @@ def write_bombs(directory):
                        max_rows_per_page=1 << 26)
 
 
+def varint(value):
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+class Long(int):
+    """An integer that Thrift stores with 64 bits."""
+
+
+def thrift(fields):
+    """A struct of Thrift's compact protocol; values are integers, texts, structs or lists."""
+    def typed(value):
+        if isinstance(value, int):
+            return 6 if isinstance(value, Long) else 5, varint(value << 1)
+        if isinstance(value, str):
+            return 8, varint(len(value)) + value.encode()
+        if isinstance(value, dict):
+            return 12, thrift(value)
+        parts = [typed(part) for part in value]
+        return 9, bytes([len(parts) << 4 | parts[0][0]]) + b"".join(part for _, part in parts)
+    out, before = b"", 0
+    for field, value in fields.items():
+        kind, encoded = typed(value)
+        out += bytes([field - before << 4 | kind]) + encoded
+        before = field
+    return out + b"\0"
+
+
+def write_prefix_bomb(path):
+    """One text of 512 KiB and 600,000 rows that repeat it, as prefixes of the row before.
+
+    pyarrow would have to hold all texts.
+    """
+    size, count = 512 << 10, 600_000
+
+    def deltas(first, second):
+        """DELTA_BINARY_PACKED: `first`, and `second` for all others."""
+        low = min(second - first, 0)
+        widths = [32] + [32 if low else 0] * 3
+        packed = [second - first - low] + [-low] * (127 if low else 31)
+        block = varint(low << 1 if low >= 0 else (-low << 1) - 1) + bytes(widths)
+        block += b"".join(number.to_bytes(4, "little") for number in packed)
+        return (varint(128) + varint(4) + varint(count) + varint(first << 1) + block +
+                bytes(5) * (-(-(count - 1) // 128) - 1))
+
+    page = deltas(0, size) + deltas(size, 0) + b"a" * size
+    packed = pa.compress(page, codec="zstd", asbytes=True)
+    header = thrift({1: 0, 2: len(page), 3: len(packed), 5: {1: count, 2: 7, 3: 3, 4: 3}})
+    chunk = {1: 6, 2: [7], 3: ["text"], 4: 6, 5: Long(count), 6: Long(len(page)),
+             7: Long(len(header + packed)), 9: Long(4)}
+    footer = thrift({1: 1, 2: [{4: "root", 5: 1}, {1: 6, 3: 0, 4: "text", 6: 0}], 3: Long(count),
+                     4: [{1: [{2: Long(4), 3: chunk}], 2: Long(len(page)), 3: Long(count)}]})
+    path.write_bytes(b"PAR1" + header + packed + footer + len(footer).to_bytes(4, "little") +
+                     b"PAR1")
+
+
 def main():
-    write_bombs(pathlib.Path(__file__).parent.parent / "formats/parquet/bombs")
+    bombs = pathlib.Path(__file__).parent.parent / "formats/parquet/bombs"
+    write_bombs(bombs)
+    write_prefix_bomb(bombs / "prefixes.parquet")
     golden = pathlib.Path(__file__).parent.parent / "formats/parquet/golden"
     options = {"row_group_size": 25, "data_page_size": 200, "write_batch_size": 8}
     for version in ("1.0", "2.0"):

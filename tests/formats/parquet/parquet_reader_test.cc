@@ -278,5 +278,24 @@ TEST(ValueDecodersTest, RefusesLengthsThatLie) {
   EXPECT_FALSE(DecodeDelta(std::string_view("\x80\x01\x00\x01\x00", 5), 10, false, &values).ok());
 }
 
+// Four strings in DELTA_BYTE_ARRAY: eight letters, then three times these eight.
+TEST(ValueDecodersTest, LimitsTheBytesOfJoinedStringsBeforeTheyAreAllocated) {
+  const std::string head("\x80\x01\x04\x04", 4), zeros(16, '\0');
+  const std::string prefixes = head + std::string("\0\0\x04\0\0\0\x08", 7) + zeros.substr(1);
+  const std::string lengths = head + std::string("\x10\x0F\x04\0\0\0\x80\x08", 8) + zeros.substr(2);
+  const std::string page = prefixes + lengths + "abcdefgh";
+  const ParquetColumn column{.name = "c", .type = ParquetType::kByteArray};
+  ParquetValues values;
+  const auto decode = [&](int64_t max_bytes) {
+    values.clear();
+    return DecodeValues({page, ParquetEncoding::kDeltaByteArray, 4, max_bytes}, column, nullptr,
+                        &values);
+  };
+  ASSERT_TRUE(decode(24).ok()) << decode(24);
+  EXPECT_EQ(values.strings, std::vector<std::string_view>(4, "abcdefgh"));
+  EXPECT_EQ(decode(23).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(values.storage.empty());
+}
+
 }  // namespace parquet_reader_test
 }  // namespace braid

@@ -172,10 +172,11 @@ TEST(ParquetCorpusTest, RowsBeforeADamagedPageAreKept) {
   EXPECT_GT(kept, 0);
 }
 
-// Files of some hundred bytes: 60,000,000 rows of nulls, and 300,000 times a text of 20,000 bytes,
-// once from one dictionary and once with each id equal to the text.
+// Files of some hundred bytes: 60,000,000 rows of nulls; 300,000 times a text of 20,000 bytes, once
+// from one dictionary and once with each id equal to the text; and 600,000 times a text of 512 KiB,
+// each as a prefix of the text before.
 TEST(ParquetCorpusTest, SmallFilesDoNotBecomeMillionsOfRecords) {
-  for (const char* name : {"nulls", "text", "ids"}) {
+  for (const char* name : {"nulls", "text", "ids", "prefixes"}) {
     const std::filesystem::path path =
         std::filesystem::path(BRAID_TESTS_DIR) / "formats/parquet/bombs" / name;
     const std::string file = path.string() + ".parquet";

@@ -43,13 +43,13 @@ bool BelongsToRun(const v1::Evaluation& evaluation, const std::string& dataset_d
           spec->model().routing().segment_length() == evaluation.first_segment_length());
 }
 
-// Returns whether an evaluation of a run used the number of active experts that the run ends with,
-// or one that the request did not name.
-bool HasUsualExperts(const v1::EvaluateRequest& request, const v1::Evaluation& evaluation) {
+// Returns whether a result of a run used the number of active experts that the run ends with, or
+// one that the request did not name.
+template <class Request, class Result>
+bool HasUsualExperts(const Request& request, const fs::path& run_dir, const Result& result) {
   if (request.active_experts().empty()) return true;
-  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(evaluation.model()).ReadSpec();
-  return spec.ok() &&
-         spec->model().routing().token().active_experts() == evaluation.active_experts();
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(run_dir).ReadSpec();
+  return spec.ok() && spec->model().routing().token().active_experts() == result.active_experts();
 }
 
 // Returns the evaluations of one model, without figures by expert.
@@ -122,7 +122,7 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
   for (const v1::Evaluation& evaluation : result.evaluations()) {
     const fs::path run_dir = evaluation.model();
     if (!BelongsToRun(evaluation, result.dataset_dir()) || !IsWritable(run_dir)) continue;
-    if (HasUsualExperts(request, evaluation)) {
+    if (HasUsualExperts(request, run_dir, evaluation)) {
       RETURN_IF_ERROR(WriteJson(evaluation, RunDirectory(run_dir).evaluation()));
     }
     const v1::EvaluationResult all = EvaluationsOf(result, evaluation.model());
@@ -136,17 +136,21 @@ absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksR
   const fs::path run_dir = request.model(), tasks = run_dir / "tasks";
   const bool standard = request.answers_dir().empty() && request.max_examples() == 0 &&
                         request.seed() == 0 && request.further_models().empty() &&
+                        !request.has_routing_seed() && request.embedding_noise() == 0 &&
                         HasBuiltinTasks(request);
   if (!standard || !IsRunDirectory(run_dir) || !IsWritable(tasks)) return absl::OkStatus();
   const fs::path path = tasks / "result.json";
+  const auto is_standard = [&](const v1::TaskResult& task) {
+    return HasUsualShots(task) && HasUsualExperts(request, run_dir, task);
+  };
   v1::TasksResult kept = KeptTasks(path, result.step());
-  if (std::ranges::none_of(result.results(), HasUsualShots)) return absl::OkStatus();
+  if (std::ranges::none_of(result.results(), is_standard)) return absl::OkStatus();
   kept.set_model(result.model());
   kept.set_step(result.step());
   *kept.mutable_source() = result.source();
   *kept.mutable_skipped() = result.skipped();
   for (const v1::TaskResult& task : result.results()) {
-    if (HasUsualShots(task)) PutResult(task, &kept);
+    if (is_standard(task)) PutResult(task, &kept);
   }
   return WriteJson(kept, path);
 }

@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "control/kept_results.h"
+#include "evaluation/tasks/task_spec.h"
 #include "runs/run_directory.h"
 #include "runs/run_evaluation.h"
 #include "tests/control/control_fixture.h"
@@ -122,6 +123,41 @@ TEST_F(AnalysisServiceTest, EvaluationsByActiveExpertsAreStoredTogether) {
   ASSERT_TRUE(KeepEvaluations(request, result).ok());
   EXPECT_EQ((*ReadEvaluation(run))->total().loss(), 1.5);
   EXPECT_EQ(ReadActiveExperts(run)->evaluations_size(), 3);
+}
+
+// Scores of other experts, or of a random choice of them, do not replace those of the run.
+TEST_F(AnalysisServiceTest, OnlyStandardTaskScoresAreStored) {
+  v1::RunSpec spec = Spec("toy <run>");
+  spec.mutable_model()->mutable_routing()->mutable_token()->set_active_experts(2);
+  ASSERT_TRUE(RunDirectory(run_dir_).WriteSpec(spec).ok());
+  std::filesystem::create_directories(run_dir_ / "tasks");
+  v1::EvaluateTasksRequest request;
+  request.set_model(run_dir_.string());
+  request.add_tasks()->set_name("piqa");
+  const int shots = BuiltinTask("piqa")->num_shots();
+  const auto kept_after = [&](const std::vector<int>& active) {
+    v1::TasksResult result;
+    for (const int number : active) {
+      v1::TaskResult* const one = result.add_results();
+      one->set_task("piqa");
+      one->set_num_shots(shots);
+      one->set_active_experts(number);
+    }
+    EXPECT_TRUE(KeepTasks(request, result).ok());
+    v1::TasksResult kept;
+    const std::filesystem::path path = run_dir_ / "tasks/result.json";
+    EXPECT_TRUE(ParseKeptResult(ReadFile(path).value_or("{}"), path, &kept).ok());
+    return kept.results().empty() ? -1 : kept.results(0).active_experts();
+  };
+  EXPECT_EQ(kept_after({2}), 2);
+  for (const int active : {1, 2, 4}) request.add_active_experts(active);
+  EXPECT_EQ(kept_after({1, 2, 4}), 2);
+  request.clear_active_experts();
+  request.set_routing_seed(7);
+  EXPECT_EQ(kept_after({3}), 2);
+  request.clear_routing_seed();
+  request.set_embedding_noise(0.1);
+  EXPECT_EQ(kept_after({3}), 2);
 }
 
 // The figures of runs with shorter segments leave out more of each window than their own.

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -48,17 +47,27 @@ int32_t LoadToken(const char* bytes) {
 
 }  // namespace
 
-void WordCache::Unmap::operator()(Place* places) const { munmap(places, num_bytes); }
+void WordCache::Release::operator()(Place* places) const {
+  if (num_bytes == 0) {
+    delete[] places;
+  } else {
+    munmap(places, num_bytes);
+  }
+}
 
-WordCache::WordCache(size_t max_bytes) : places_(nullptr, Unmap{0}) {
+WordCache::WordCache(size_t max_bytes) : places_(nullptr, Release{0}) {
   const size_t num_bytes = std::bit_floor(std::max(max_bytes, kWays * sizeof(Place)));
   void* const mapped =
       mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  BRAID_CHECK(mapped != MAP_FAILED) << "mmap of " << num_bytes << " bytes: " << strerror(errno);
+  if (mapped == MAP_FAILED) {
+    set_mask_ = 0;
+    places_ = std::unique_ptr<Place[], Release>(new Place[kWays](), Release{0});
+    return;
+  }
   // Words are scattered over all pages; the hint saves most misses of the TLB and may be ignored.
   if (num_bytes >= 4 * kHugePageBytes) madvise(mapped, num_bytes, MADV_HUGEPAGE);
   set_mask_ = num_bytes / (kWays * sizeof(Place)) - 1;
-  places_ = std::unique_ptr<Place[], Unmap>(static_cast<Place*>(mapped), Unmap{num_bytes});
+  places_ = std::unique_ptr<Place[], Release>(static_cast<Place*>(mapped), Release{num_bytes});
 }
 
 uint64_t WordCache::Hash(std::string_view word) { return XXH3_64bits(word.data(), word.size()); }

@@ -27,7 +27,8 @@ namespace braid {
 class WordCache {
  public:
   // Uses at most `max_bytes` rounded down to a power of two, at least 256 bytes. Pages are taken
-  // from the system when words are first stored in them.
+  // from the system when words are first stored in them. Uses 256 bytes if the system has no such
+  // range of addresses left, so that encoding becomes slower, but goes on.
   explicit WordCache(size_t max_bytes);
 
   static uint64_t Hash(std::string_view word);
@@ -49,15 +50,15 @@ class WordCache {
     uint8_t num_tokens;
     std::array<char, 62> bytes;
   };
-  struct Unmap {
-    size_t num_bytes;
+  struct Release {
+    size_t num_bytes;  // mapped; 0: allocated by new
     void operator()(Place* places) const;
   };
 
   size_t FirstPlace(uint64_t hash) const { return (hash & set_mask_) * kWays; }
 
   uint64_t set_mask_;
-  std::unique_ptr<Place[], Unmap> places_;
+  std::unique_ptr<Place[], Release> places_;
 };
 
 }  // namespace braid

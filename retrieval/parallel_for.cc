@@ -43,7 +43,7 @@ class Workers {
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
+      if (!failure_) failure_ = std::current_exception();
       stopping_ = true;
     }
     const std::lock_guard lock(mutex_);
@@ -88,17 +88,28 @@ int RetrievalThreads() {
 void ParallelFor(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   BRAID_CHECK(grain > 0) << grain;
   std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;  // guarded by mutex
   const auto work = [&] {
-    for (int64_t begin; (begin = next.fetch_add(grain)) < n;) {
-      body(begin, std::min(begin + grain, n));
+    try {
+      for (int64_t begin; (begin = next.fetch_add(grain)) < n;) {
+        body(begin, std::min(begin + grain, n));
+      }
+    } catch (...) {
+      next = n;  // blocks not yet started are skipped
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
     }
   };
   const int64_t num_blocks = (n + grain - 1) / grain;
-  std::vector<std::jthread> others;
-  for (int64_t i = 1; i < std::min<int64_t>(RetrievalThreads(), num_blocks); ++i) {
-    others.emplace_back(work);
+  {
+    std::vector<std::jthread> others;
+    for (int64_t i = 1; i < std::min<int64_t>(RetrievalThreads(), num_blocks); ++i) {
+      others.emplace_back(work);
+    }
+    work();
   }
-  work();
+  if (failure) std::rethrow_exception(failure);
 }
 
 absl::Status ParallelForUntil(int64_t n, int64_t grain, const StopCheck& check,

@@ -16,8 +16,8 @@ void SetRetrievalThreads(int num_threads);
 int RetrievalThreads();
 
 // Calls body(begin, end) for disjoint blocks of at most `grain` indices that cover [0, n), from up
-// to RetrievalThreads() threads; returns when all are done. Requires grain > 0 and a body that does
-// not throw.
+// to RetrievalThreads() threads; returns when all are done. The first exception of the body skips
+// the blocks not yet started and is rethrown. Requires grain > 0.
 void ParallelFor(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
 // Called ten times a second during long work; its first error ends the work and is returned by it.
@@ -26,7 +26,7 @@ using StopCheck = std::function<absl::Status()>;
 
 // Works as ParallelFor for blocks that take long. The calling thread only calls `check`. After an
 // error `stopping` is true: blocks not yet started are skipped and running ones should return
-// early. Exceptions of the body are rethrown.
+// early. The first exception of the body is rethrown.
 using StoppableBody =
     std::function<void(int64_t begin, int64_t end, const std::atomic<bool>& stopping)>;
 absl::Status ParallelForUntil(int64_t n, int64_t grain, const StopCheck& check,

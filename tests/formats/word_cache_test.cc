@@ -57,6 +57,19 @@ TEST(WordCacheTest, KeepsFrequentWordsWhenOthersOccurOnce) {
   }
 }
 
+// No system has such a range of addresses.
+TEST(WordCacheTest, WorksWhereMemoryCannotBeMapped) {
+  WordCache cache(size_t{1} << 62);
+  for (const std::string word : {"one", "two", "three", "four", "five", "six"}) {
+    const uint64_t hash = WordCache::Hash(word);
+    std::vector<int32_t> ids;
+    EXPECT_FALSE(cache.Append(word, hash, &ids));
+    cache.Insert(word, hash, TokensOf(word));
+    EXPECT_TRUE(cache.Append(word, hash, &ids));
+    EXPECT_EQ(ids, TokensOf(word));
+  }
+}
+
 TEST(WordCacheTest, IgnoresWordsThatDoNotFit) {
   WordCache cache(1 << 20);
   const std::string word(50, 'x');

@@ -46,6 +46,17 @@ TEST_F(ParallelForTest, RethrowsExceptionsOfTheBody) {
       (void)ParallelForUntil(10, 1, nullptr,
                              [](int64_t, int64_t, const auto&) { throw std::runtime_error("x"); }),
       std::runtime_error);
+  for (const int threads : {1, 2, 5}) {
+    SetRetrievalThreads(threads);
+    std::atomic<int> num_calls{0};
+    EXPECT_THROW(ParallelFor(1'000'000, 1,
+                             [&](int64_t begin, int64_t) {
+                               ++num_calls;
+                               if (begin % 7 == 3) throw std::runtime_error("x");
+                             }),
+                 std::runtime_error);
+    EXPECT_LT(num_calls, 1'000'000);
+  }
 }
 
 }  // namespace parallel_for_test

@@ -217,6 +217,8 @@ def parse_options():
         parser.error(f'--domains: got "{unknown[0]}", expected one of {", ".join(DOMAINS)}')
     if options.split_bytes < 0 or 0 < options.split_bytes < 64:
         parser.error(f"--split-bytes: got {options.split_bytes}, expected 0 or at least 64")
+    if not 0 <= options.seed < 1 << 64:
+        parser.error(f"--seed: got {options.seed}, expected 0 to 2^64 - 1")
     if os.path.exists(options.output):
         parser.error(f"{options.output} exists; remove it or name another file")
     return options

@@ -73,7 +73,8 @@ def main():
             assert len(long) == expected, len(long)
             assert all(len(record["text"]) <= 64 << 10 for record in long)
         for options, message in [(("--domains", "pyton"), "pyton"), (("--bytes", "x"), "5MB"),
-                                 (("--min-bytes", "1GB"), "too little text")]:
+                                 (("--min-bytes", "1GB"), "too little text"),
+                                 (("--seed", "-1"), "--seed: got -1, expected 0 to")]:
             run = gather(root, *options)[0]
             assert run.returncode != 0 and message in run.stderr, run.stderr
         helped = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True)

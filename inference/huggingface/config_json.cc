@@ -32,25 +32,28 @@ struct Family {
   // 0 stands for num_attention_heads and hidden_size / num_attention_heads.
   int default_key_value_heads = 0;
   int default_head_dim = 0;
+  double default_norm_epsilon = 1e-6;
+  double default_rope_theta = 10000;
+  int default_sliding_window = 0;  // 0: none
 };
 
 constexpr Family kLlama{"llama", "LlamaForCausalLM"};
 constexpr Family kQwen2{"qwen2", "Qwen2ForCausalLM", 32};
 constexpr Family kQwen3{"qwen3", "Qwen3ForCausalLM", 32, 128};
-constexpr Family kMixtral{"mixtral", "MixtralForCausalLM", 8};
+constexpr Family kMixtral{.model_type = "mixtral",
+                          .architecture = "MixtralForCausalLM",
+                          .default_key_value_heads = 8,
+                          .default_norm_epsilon = 1e-5,
+                          .default_rope_theta = 1e6};
+constexpr Family kMistral{.model_type = "mistral",
+                          .architecture = "MistralForCausalLM",
+                          .default_key_value_heads = 8,
+                          .default_sliding_window = 4096};
 constexpr Family kGpt2{kGpt2Type, "GPT2LMHeadModel"};
-constexpr Family kFamilies[] = {kLlama,
-                                kMixtral,
-                                kGpt2,
-                                {"mistral", "MistralForCausalLM", 8},
-                                kQwen2,
-                                kQwen3,
-                                {kSoftMoe, "BraidSoftMoeForCausalLM"}};
+constexpr Family kFamilies[] = {
+    kLlama, kMixtral, kGpt2, kMistral, kQwen2, kQwen3, {kSoftMoe, "BraidSoftMoeForCausalLM"}};
 
 constexpr int kDeepestLevel = 16;
-// LLaMA's defaults for fields that old configurations omit.
-constexpr double kDefaultRopeTheta = 10000;
-constexpr double kDefaultNormEpsilon = 1e-6;
 constexpr int kDefaultSegmentLength = 256;
 
 bool IsDense(const v1::ModelConfig& config) { return config.routing().router() == v1::DENSE; }
@@ -147,8 +150,9 @@ void ReadLlama3Scaling(JsonFields* fields, v1::RopeScaling* scaling) {
 absl::Status ReadRopeObject(const Json& object, const std::string& source,
                             v1::ModelConfig* config) {
   if (!object.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": got ", object.dump().substr(0, 80), ", expected an object"));
+    // In ASCII: a cut may divide a character.
+    const std::string got = object.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/true).substr(0, 80);
+    return absl::InvalidArgumentError(absl::StrCat(source, ": got ", got, ", expected an object"));
   }
   JsonFields fields(object, source);
   config->set_rope_theta(fields.Number("rope_theta", config->rope_theta()));
@@ -166,8 +170,9 @@ absl::Status ReadRopeObject(const Json& object, const std::string& source,
   return fields.status();
 }
 
-absl::Status ReadRope(const std::string& source, JsonFields* fields, v1::ModelConfig* config) {
-  config->set_rope_theta(fields->Number("rope_theta", kDefaultRopeTheta));
+absl::Status ReadRope(const Family& family, const std::string& source, JsonFields* fields,
+                      v1::ModelConfig* config) {
+  config->set_rope_theta(fields->Number("rope_theta", family.default_rope_theta));
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields->Has(field)) continue;
     RETURN_IF_ERROR(ReadRopeObject((*fields)[field], absl::StrCat(source, ": ", field), config));
@@ -176,12 +181,18 @@ absl::Status ReadRope(const std::string& source, JsonFields* fields, v1::ModelCo
   return absl::OkStatus();
 }
 
-// Attention within a window is full attention when the window covers the context.
-void RequireFullAttention(const v1::ModelConfig& config, const Family& family, JsonFields* fields) {
-  const bool mistral = family.model_type == "mistral" || family.model_type == kMixtral.model_type;
+// Attention within a window is full attention when the window covers the context. A null is no
+// window, an absent field the window of the family.
+void RequireFullAttention(const Json& json, const v1::ModelConfig& config, const Family& family,
+                          JsonFields* fields) {
+  const bool mistral =
+      family.model_type == kMistral.model_type || family.model_type == kMixtral.model_type;
   const int32_t length = config.sequence_length();
-  if ((mistral || fields->Flag("use_sliding_window")) && fields->Has("sliding_window")) {
-    fields->Require(Count(fields, "sliding_window") >= length, "sliding_window",
+  const bool by_default = !json.contains("sliding_window") && family.default_sliding_window > 0;
+  if (by_default ||
+      ((mistral || fields->Flag("use_sliding_window")) && fields->Has("sliding_window"))) {
+    const int32_t window = Count(fields, "sliding_window", family.default_sliding_window);
+    fields->Require(window >= length, "sliding_window",
                     absl::StrCat("null or at least max_position_embeddings ", length,
                                  "; to use the model within its window, lower "
                                  "max_position_embeddings to it"));
@@ -193,7 +204,8 @@ void RequireFullAttention(const v1::ModelConfig& config, const Family& family, J
 }
 
 // Rejects settings that braid does not implement.
-void RequireSupported(const v1::ModelConfig& config, const Family& family, JsonFields* fields) {
+void RequireSupported(const Json& json, const v1::ModelConfig& config, const Family& family,
+                      JsonFields* fields) {
   fields->Require(fields->Text("hidden_act", "silu") == "silu", "hidden_act", "\"silu\"");
   fields->Require(!fields->Flag("attention_bias"), "attention_bias",
                   "false (a bias of the output projection is not supported)");
@@ -202,7 +214,7 @@ void RequireSupported(const v1::ModelConfig& config, const Family& family, JsonF
   fields->Require(!fields->Has("quantization_config"), "quantization_config",
                   "nothing (quantized weights are not supported; save the model dequantized)");
   fields->Require(fields->Number("partial_rotary_factor", 1) == 1, "partial_rotary_factor", "1");
-  RequireFullAttention(config, family, fields);
+  RequireFullAttention(json, config, family, fields);
 }
 
 void ReadAttention(const Family& family, JsonFields* fields, v1::ModelConfig* config) {
@@ -236,7 +248,7 @@ void ReadMixtral(JsonFields* fields, v1::ModelConfig* config) {
   routing->mutable_token()->set_expert_d_ff(config->d_ff());
 }
 
-v1::ModelConfig ReadShape(JsonFields* fields) {
+v1::ModelConfig ReadShape(const Family& family, JsonFields* fields) {
   v1::ModelConfig config;
   config.set_vocab_size(Count(fields, "vocab_size"));
   config.set_d_model(Count(fields, "hidden_size"));
@@ -244,7 +256,7 @@ v1::ModelConfig ReadShape(JsonFields* fields) {
   config.set_num_layers(Count(fields, "num_hidden_layers"));
   config.set_num_heads(Count(fields, "num_attention_heads"));
   config.set_sequence_length(Count(fields, "max_position_embeddings"));
-  config.set_norm_epsilon(fields->Number("rms_norm_eps", kDefaultNormEpsilon));
+  config.set_norm_epsilon(fields->Number("rms_norm_eps", family.default_norm_epsilon));
   config.set_tie_embeddings(fields->Flag("tie_word_embeddings"));
   // Zero means "the default" to ResolveModelConfig.
   for (const char* field : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
@@ -257,10 +269,10 @@ v1::ModelConfig ReadShape(JsonFields* fields) {
 
 // Reads a configuration of any family but GPT-2; `source` begins every message.
 absl::StatusOr<v1::ModelConfig> ReadLlama(const Family& family, const std::string& source,
-                                          JsonFields* fields) {
-  v1::ModelConfig config = ReadShape(fields);
+                                          const Json& json, JsonFields* fields) {
+  v1::ModelConfig config = ReadShape(family, fields);
   ReadAttention(family, fields, &config);
-  RequireSupported(config, family, fields);
+  RequireSupported(json, config, family, fields);
   if (family.model_type == kSoftMoe) {
     ReadRoutingJson(fields, config.mutable_routing());
     config.set_logit_soft_cap(fields->Number("logit_soft_cap", 0));
@@ -270,7 +282,7 @@ absl::StatusOr<v1::ModelConfig> ReadLlama(const Family& family, const std::strin
   }
   if (family.model_type == kMixtral.model_type) ReadMixtral(fields, &config);
   RETURN_IF_ERROR(fields->status());
-  RETURN_IF_ERROR(ReadRope(source, fields, &config));
+  RETURN_IF_ERROR(ReadRope(family, source, fields, &config));
   return config;
 }
 
@@ -350,7 +362,7 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
   if (family->model_type == kGpt2Type) {
     config = ReadGpt2Config(json, &fields);
   } else {
-    ASSIGN_OR_RETURN(config, ReadLlama(*family, path.string(), &fields));
+    ASSIGN_OR_RETURN(config, ReadLlama(*family, path.string(), json, &fields));
   }
   if (fields.Has("document_end")) {
     config.set_attention_mask(v1::DOCUMENT);

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "formats/npy.h"
 #include "formats/tokenizer.h"
 #include "formats/weight_files.h"
+#include "inference/huggingface/config_json.h"
 #include "inference/huggingface/tokenizer_settings.h"
 #include "inference/loaded_model.h"
 #include "inference/text_generation.h"
@@ -212,6 +214,42 @@ TEST_F(ImportedArchitecturesTest, ReadsMistralAndFieldsThatOtherProgramsWrite) {
   EXPECT_EQ(scaled->config().rope_scaling().type(), v1::LLAMA3_ROPE);
   EXPECT_EQ(scaled->config().rope_scaling().factor(), 32);
   EXPECT_EQ(scaled->config().rope_scaling().original_length(), 8192);
+}
+
+// Those of the configuration classes of transformers.
+TEST(ConfigJsonTest, AbsentFieldsHaveTheDefaultsOfTheFamily) {
+  const Json shape = {{"vocab_size", 300},        {"hidden_size", 64},
+                      {"intermediate_size", 96},  {"num_hidden_layers", 2},
+                      {"num_attention_heads", 8}, {"max_position_embeddings", 8192}};
+  const auto parse = [&](const char* model_type, const Json& more = Json::object()) {
+    Json config = shape;
+    config["model_type"] = model_type;
+    config.update(more);
+    return ParseConfigJson(config.dump(), "x/config.json");
+  };
+  ASSERT_OK_AND_ASSIGN(const v1::ModelConfig mixtral, parse("mixtral"));
+  EXPECT_EQ(mixtral.rope_theta(), 1e6);
+  EXPECT_EQ(mixtral.norm_epsilon(), 1e-5);
+  EXPECT_FAILS(parse("mistral"), absl::StatusCode::kInvalidArgument, "sliding_window: got nothing",
+               "max_position_embeddings 8192");
+  EXPECT_OK(parse("mistral", {{"max_position_embeddings", 4096}}));
+  for (const auto& config : {parse("llama"), parse("mistral", {{"sliding_window", nullptr}})}) {
+    ASSERT_OK(config);
+    EXPECT_EQ(config->rope_theta(), 1e4);
+    EXPECT_EQ(config->norm_epsilon(), 1e-6);
+  }
+}
+
+TEST(ConfigJsonTest, MessagesAboutLongValuesAreValidUtf8) {
+  std::string dashes;
+  for (int i = 0; i < 60; ++i) dashes += "\u2013";
+  const Json config = {
+      {"model_type", "llama"},         {"vocab_size", 300},           {"hidden_size", 64},
+      {"intermediate_size", 96},       {"num_hidden_layers", 2},      {"num_attention_heads", 8},
+      {"max_position_embeddings", 64}, {"rope_scaling", "-" + dashes}};
+  const std::string message(ParseConfigJson(config.dump(), "x/config.json").status().message());
+  EXPECT_NE(message.find("rope_scaling: got \"-"), std::string::npos) << message;
+  EXPECT_TRUE(IsValidUtf8(message));
 }
 
 // Embeddings beyond the tokenizer's pieces are kept, and generation never predicts them.

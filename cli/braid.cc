@@ -9,17 +9,20 @@
 #include "cli/arguments.h"
 #include "cli/command_table.h"
 #include "client/terminal/terminal_text.h"
+#include "formats/piece_scanner.h"
 #include "rpc/interrupt.h"
 
 namespace {
 
-// Runs the chosen command. Errors of the file system that a command does not handle itself are
-// reported as any other error.
+// Runs the chosen command. Errors of the file system and of tokenizers that a command does not
+// handle itself are reported as any other error.
 absl::Status RunCommand(const braid::CommandLine& program) {
   try {
     return program.action();
   } catch (const std::filesystem::filesystem_error& error) {
     return braid::FilesystemError(error);
+  } catch (const braid::TokenizationError& error) {
+    return absl::InvalidArgumentError(error.what());
   }
 }
 

@@ -20,6 +20,7 @@
 #include "evaluation/layer_analysis.h"
 #include "evaluation/perplexity.h"
 #include "evaluation/routing_analysis.h"
+#include "formats/piece_scanner.h"
 #include "google/protobuf/util/json_util.h"
 #include "inference/generation.h"
 #include "inference/huggingface/model_export.h"
@@ -80,7 +81,11 @@ absl::Status AnswerFile(const std::string& path, Answer answer) {
   ASSIGN_OR_RETURN(const std::string text, ReadUserFile(path));
   RETURN_IF_ERROR(CheckSealedLines(text, path));
   RETURN_IF_ERROR(ParseConfig(text, path, &request));
-  return answer(request, PrintLine);
+  try {
+    return answer(request, PrintLine);
+  } catch (const TokenizationError& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
 }
 
 // As AnswerFile, for a request with a single response.

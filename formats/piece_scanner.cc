@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "base/check.h"
 #include "base/utf8.h"
 #include "formats/character_scan.h"
 
@@ -148,6 +148,9 @@ std::optional<PieceRules> RulesOf(std::string_view regex) {
   return rules;
 }
 
+// Per match, in steps of about a millisecond; matches of real expressions take microseconds.
+constexpr int32_t kMatchTimeLimit = 5000;
+
 std::shared_ptr<const icu::RegexPattern> CompileExpression(const std::string& regex) {
   UErrorCode error = U_ZERO_ERROR;
   UParseError place;
@@ -155,15 +158,28 @@ std::shared_ptr<const icu::RegexPattern> CompileExpression(const std::string& re
       icu::RegexPattern::compile(icu::UnicodeString::fromUTF8(regex), place, error));
 }
 
+// Throws a TokenizationError unless `error` is success.
+void CheckMatching(UErrorCode error, const icu::RegexPattern& regex, std::string_view text) {
+  if (U_SUCCESS(error)) return;
+  std::string expression;
+  regex.pattern().toUTF8String(expression);
+  throw TokenizationError(absl::StrCat(
+      "tokenizer: cannot match the expression \"", absl::Utf8SafeCHexEscape(expression),
+      "\" in a text of ", text.size(), " bytes: got ", u_errorName(error),
+      " from ICU, expected a match within its limits of time and stack; shorten the text, or use "
+      "a tokenizer with another expression"));
+}
+
 // Calls `piece` with the matches of `regex` and with the texts between them.
 void SplitByExpression(const icu::RegexPattern& regex, std::string_view text,
                        absl::FunctionRef<void(std::string_view)> piece) {
   UErrorCode error = U_ZERO_ERROR;
   const std::unique_ptr<icu::RegexMatcher> matcher(regex.matcher(error));
-  UText* const input =
-      utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &error);
-  BRAID_CHECK(U_SUCCESS(error)) << u_errorName(error);
-  matcher->reset(input);
+  const icu::LocalUTextPointer input(
+      utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &error));
+  CheckMatching(error, regex, text);
+  matcher->setTimeLimit(kMatchTimeLimit, error);
+  matcher->reset(input.getAlias());
   size_t done = 0;
   while (matcher->find(error)) {
     const auto begin = static_cast<size_t>(matcher->start64(error));
@@ -172,8 +188,8 @@ void SplitByExpression(const icu::RegexPattern& regex, std::string_view text,
     if (end > begin) piece(text.substr(begin, end - begin));
     done = end;
   }
+  CheckMatching(error, regex, text);
   if (done < text.size()) piece(text.substr(done));
-  utext_close(input);
 }
 
 void SplitAtDigits(size_t max_digits, std::string_view text,

@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,13 @@ class RegexPattern;
 U_NAMESPACE_END
 
 namespace braid {
+
+// A text that a tokenizer cannot cut. An exception, since it ends the work on the text, far below
+// functions that return tokens.
+class TokenizationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // The rules by which one family of tokenizers cuts text; the fields are the differences between the
 // expressions.
@@ -63,7 +71,9 @@ class PieceScanner {
   // matches; DeepSeek's leave some text between matches. False for other expressions.
   static bool MatchesAllText(std::string_view regex);
 
-  // Calls `piece` with consecutive parts of `text`, which must be valid UTF-8.
+  // Calls `piece` with consecutive parts of `text`, which must be valid UTF-8. Throws a
+  // TokenizationError that names the expression when ICU cannot match it within limits of time and
+  // stack, or has no way to read so long a text.
   void Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
 
   // Returns whether an expression is matched by ICU.

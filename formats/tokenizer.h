@@ -47,8 +47,8 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Returns the token ids of a text, without tokens for its begin and end. Control tokens are never
-  // found in text. Bytes of `text` that are not valid UTF-8 are replaced by U+FFFD.
+  // Returns the token ids of a text without its begin and end, never control tokens. Bytes that are
+  // not UTF-8 become U+FFFD. Throws TokenizationError (piece_scanner.h) when it cannot be cut.
   virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
 
   // Returns the text of a sequence of tokens. Control tokens produce no text; a SentencePiece model

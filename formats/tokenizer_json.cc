@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
@@ -29,10 +30,10 @@ constexpr std::array kKnownBos = {"<|begin_of_text|>", "<s>", "<bos>"};
 
 absl::Status Unsupported(const std::string& where, const std::string& got,
                          const std::string& expected) {
-  return absl::UnimplementedError(
-      absl::StrCat(where, ": got ", got.size() > 80 ? absl::StrCat(got.substr(0, 80), "...") : got,
-                   ", expected ", expected,
-                   "; only byte-level BPE tokenizers and SentencePiece models can be used"));
+  const std::string shown = got.substr(0, Utf8PrefixLength(got, 80));
+  return absl::UnimplementedError(absl::StrCat(
+      where, ": got ", shown, shown.size() < got.size() ? "..." : "", ", expected ", expected,
+      "; only byte-level BPE tokenizers and SentencePiece models can be used"));
 }
 
 absl::Status Malformed(const std::string& where, const std::string& expected) {
@@ -83,7 +84,9 @@ absl::Status AddSplit(const Json& split, const std::string& where, PieceScanner*
   }
   const absl::Status added = scanner->AddExpression(regex.get_ref<const std::string&>());
   if (added.ok()) return added;
-  return Unsupported(absl::StrCat(where, ".pattern"), std::string(added.message()),
+  // Escaped: an expression may hold control characters.
+  return Unsupported(absl::StrCat(where, ".pattern"),
+                     absl::Utf8SafeCHexEscape(std::string(added.message())),
                      "an expression with one meaning");
 }
 
@@ -304,7 +307,8 @@ absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path
   for (const char* name : {"eos_token", "bos_token"}) {
     if (const auto content = TokenContent(FieldOf(config, name))) tokens[name] = *content;
   }
-  text.insert(text.find('{') + 1, absl::StrCat("\"", kBraidField, "\":", tokens.dump(), ","));
+  text.insert(text.find('{') + 1,
+              absl::StrCat("\"", kBraidField, "\":", tokens.dump(), root.empty() ? "" : ","));
   return text;
 }
 

@@ -23,6 +23,7 @@ WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
 }
 
 void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
+  num_waiting_ = 0;  // a call that threw may have left words
   const bool has_pieces = tokenizer_.ForEachPiece(
       text, [&](std::string_view piece) { Add(piece, ids); },
       [&](int32_t token) {

@@ -31,7 +31,8 @@ class WordEncoder {
   // Caches at most `max_bytes` of words and tokens, the frequent ones (word_cache.h).
   explicit WordEncoder(const Tokenizer& tokenizer, size_t max_bytes = size_t{128} << 20);
 
-  // Appends the token ids of `text`, equal to tokenizer.Encode(text), to `ids`.
+  // Appends the token ids of `text`, equal to tokenizer.Encode(text), to `ids`. Throws what that
+  // throws.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
 
  private:

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "formats/chat_encoding.h"
 #include "formats/chat_template.h"
+#include "formats/piece_scanner.h"
 #include "runs/start_token.h"
 
 namespace braid {
@@ -56,6 +57,29 @@ absl::StatusOr<ChatTemplate> TemplateOf(const v1::GenerateRequest& request,
                    "; name it with --template"));
 }
 
+// Returns the prompt of a request that CheckChat accepts.
+absl::StatusOr<GenerationPrompt> EncodedPrompt(const v1::GenerateRequest& request,
+                                               const v1::ModelConfig& model,
+                                               const Tokenizer& tokenizer) {
+  GenerationPrompt prompt;
+  if (!request.chat()) {
+    ASSIGN_OR_RETURN(prompt.tokens, FittingPromptTokens(model, tokenizer, request.prompt()));
+    return prompt;
+  }
+  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, request.system()));
+  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, request.prompt()));
+  ASSIGN_OR_RETURN(const ChatTemplate chat, TemplateOf(request, model));
+  std::vector<ChatTurn> turns;
+  if (!request.system().empty()) turns.push_back({ChatRole::kSystem, request.system()});
+  turns.push_back({ChatRole::kUser, request.prompt()});
+  const ChatMarkers markers(tokenizer, StartTokenId(model, tokenizer));
+  const auto encode = [&](std::string_view text) { return tokenizer.Encode(text); };
+  const auto parts = RenderChat(chat, turns, /*literal=*/false, /*for_generation=*/true);
+  ASSIGN_OR_RETURN(prompt.tokens, Fitting(model, EncodeChat(parts, markers, encode).tokens));
+  prompt.end_of_turn = markers.EndOfTurn(chat);
+  return prompt;
+}
+
 }  // namespace
 
 std::vector<int32_t> PromptTokens(const v1::ModelConfig& model, const Tokenizer& tokenizer,
@@ -88,23 +112,12 @@ absl::StatusOr<GenerationPrompt> PromptOf(const v1::GenerateRequest& request,
                                           const v1::ModelConfig& model,
                                           const Tokenizer& tokenizer) {
   RETURN_IF_ERROR(CheckChat(request, model));
-  GenerationPrompt prompt;
-  if (!request.chat()) {
-    ASSIGN_OR_RETURN(prompt.tokens, FittingPromptTokens(model, tokenizer, request.prompt()));
-    return prompt;
+  // A process that serves a model goes on with the other prompts.
+  try {
+    return EncodedPrompt(request, model, tokenizer);
+  } catch (const TokenizationError& error) {
+    return absl::InvalidArgumentError(absl::StrCat("prompt: ", error.what()));
   }
-  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, request.system()));
-  RETURN_IF_ERROR(CheckBeginning(model, tokenizer, request.prompt()));
-  ASSIGN_OR_RETURN(const ChatTemplate chat, TemplateOf(request, model));
-  std::vector<ChatTurn> turns;
-  if (!request.system().empty()) turns.push_back({ChatRole::kSystem, request.system()});
-  turns.push_back({ChatRole::kUser, request.prompt()});
-  const ChatMarkers markers(tokenizer, StartTokenId(model, tokenizer));
-  const auto encode = [&](std::string_view text) { return tokenizer.Encode(text); };
-  const auto parts = RenderChat(chat, turns, /*literal=*/false, /*for_generation=*/true);
-  ASSIGN_OR_RETURN(prompt.tokens, Fitting(model, EncodeChat(parts, markers, encode).tokens));
-  prompt.end_of_turn = markers.EndOfTurn(chat);
-  return prompt;
 }
 
 }  // namespace braid

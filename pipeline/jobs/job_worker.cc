@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "formats/piece_scanner.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
 #include "pipeline/jobs/retry_policy.h"
@@ -131,6 +132,8 @@ absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
     // Resolves again, because the stored spec may come from a version with fewer settings.
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(job.spec()));
     return RunJob(resolved, stages_, hooks);
+  } catch (const TokenizationError& error) {
+    return absl::InvalidArgumentError(error.what());
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("out of memory; provide more memory or reduce the corpus");
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 #include "formats/byte_level_tokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unicode/normalizer2.h>
 #include <unicode/regex.h>
@@ -140,6 +141,23 @@ TEST(PieceScannerTest, AppliesCutsOneAfterTheOther) {
   EXPECT_EQ(Pieces(other, "a,;b"), (std::vector<std::string>{"a", ",;", "b"}));
   EXPECT_EQ(other.AddExpression(R"(\w+)").code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(other.AddExpression("(").code(), absl::StatusCode::kUnimplemented);
+}
+
+// One expression needs stack for each letter, the other time that doubles with each.
+TEST(PieceScannerTest, MatchesBeyondTheLimitsThrowAnErrorWithTheExpression) {
+  for (const auto& [regex, text] : {std::pair("(?:[a-y]|z)+", std::string(4 << 20, 'a')),
+                                    std::pair("(?:a|aa)+!", std::string(200, 'a'))}) {
+    PieceScanner scanner;
+    ASSERT_TRUE(scanner.AddExpression(regex).ok());
+    std::string message;
+    try {
+      Pieces(scanner, text);
+    } catch (const TokenizationError& error) {
+      message = error.what();
+    }
+    EXPECT_THAT(message, testing::HasSubstr(regex));
+    EXPECT_THAT(message, testing::HasSubstr("U_REGEX_"));
+  }
 }
 
 // Merges the first added pair at its leftmost place, again and again.
@@ -350,6 +368,31 @@ TEST(ByteLevelTokenizerTest, RefusesOtherTokenizersByName) {
     EXPECT_NE(message.find(c.named), std::string::npos) << message;
     EXPECT_LT(message.size(), 300u) << message;
   }
+}
+
+TEST(ByteLevelTokenizerTest, MessagesAboutLongValuesAreValidUtf8) {
+  std::string dashes = "-";
+  for (int i = 0; i < 60; ++i) dashes += "\u2013";
+  json tiny = TinyTokenizer({.regex = dashes + "\\w\n"});
+  const auto message = [&] {
+    return std::string(Tokenizer::Parse(tiny.dump(), "x/tokenizer.json").status().message());
+  };
+  EXPECT_THAT(message(), testing::HasSubstr(".pattern: got -"));
+  EXPECT_TRUE(IsValidUtf8(message()));
+  tiny["pre_tokenizer"]["pretokenizers"][0]["behavior"] = dashes;
+  EXPECT_THAT(message(), testing::HasSubstr(".behavior: got \"-"));
+  EXPECT_TRUE(IsValidUtf8(message()));
+}
+
+TEST(ReadTokenizerFileTest, AnEmptyObjectStaysValidJson) {
+  const CraftedFiles files;
+  std::ofstream(files.directory() / "tokenizer.json") << "{}";
+  std::ofstream(files.directory() / "tokenizer_config.json") << R"({"eos_token": "<end>"})";
+  const auto read = ReadTokenizerFile(files.directory(), ReadFile);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->bytes, R"({"braid":{"eos_token":"<end>"}})");
+  EXPECT_THAT(std::string(Tokenizer::Parse(read->bytes, "x/tokenizer.json").status().message()),
+              testing::HasSubstr("model"));
 }
 
 TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {

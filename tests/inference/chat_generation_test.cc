@@ -17,6 +17,7 @@
 #include "runs/run_spec.h"
 #include "runs/start_token.h"
 #include "tests/base/status_matchers.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/pipeline/supervised/tiny_tokenizers.h"
 #include "tests/trainer/tiny_run.h"
 
@@ -99,6 +100,20 @@ TEST(ChatPromptTest, ErrorsSayWhatToDo) {
   request.set_chat_template("chatml");
   EXPECT_FAILS(PromptOf(request, model, *tokenizer).status(), absl::StatusCode::kInvalidArgument,
                "expected at most 20", "prompt");
+}
+
+// The time that ICU needs for this expression doubles with each letter.
+TEST(ChatPromptTest, APromptThatCannotBeCutIsAnError) {
+  const std::unique_ptr<Tokenizer> tokenizer =
+      ParseTokenizer(TinyTokenizerJson({.regex = "(?:a|aa)+!"}));
+  v1::ModelConfig model;
+  model.set_sequence_length(4096);
+  v1::GenerateRequest request;
+  request.set_prompt("a!");
+  EXPECT_OK(PromptOf(request, model, *tokenizer));
+  request.set_prompt(std::string(200, 'a'));
+  EXPECT_FAILS(PromptOf(request, model, *tokenizer).status(), absl::StatusCode::kInvalidArgument,
+               "prompt: ", "(?:a|aa)+!");
 }
 
 // A model trained on 12 pairs of a prompt and an answer.

@@ -181,8 +181,8 @@ absl::Status ReadRope(const Family& family, const std::string& source, JsonField
   return absl::OkStatus();
 }
 
-// Attention within a window is full attention when the window covers the context. A null is no
-// window, an absent field the window of the family.
+// Attention within a window is full attention when the window covers the context. A null means that
+// there is none, an absent field the window of the family.
 void RequireFullAttention(const Json& json, const v1::ModelConfig& config, const Family& family,
                           JsonFields* fields) {
   const bool mistral =

@@ -146,8 +146,8 @@ int64_t ScratchFloats(const LayerShape& s) {
   const int64_t merged = std::min(kMergedBudget, segments * 3 * rows * s.width);
   int64_t ffn = 4 * tokens * s.width + 2 * merged + 3 * rows * tokens;
   if (s.active > 0) {
-    // The output rows of a group's pairs, and two slabs of rows beside a tile (routed_ffn.cc).
-    const int64_t pairs = std::min<int64_t>(s.tokens * s.active, kGroupPairs);
+    // The output rows of a phase's pairs, and two slabs of rows beside a tile (routed_ffn.cc).
+    const int64_t pairs = std::min<int64_t>(s.tokens * s.active, kPhasePairs);
     ffn = std::max(ffn, pairs * s.width + 2 * std::min<int64_t>(pairs, kSlabPairs) * s.width);
   }
   // Forward holds q, k and v; backward, at most, the gradients of k and v of every query head.

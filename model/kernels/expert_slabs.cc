@@ -1,8 +1,11 @@
 #include "model/kernels/expert_slabs.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 #include "base/check.h"
+#include "model/kernels/token_panels.h"
 
 namespace braid {
 
@@ -22,15 +25,39 @@ SortedPairs SortByExpert(std::span<const int32_t> chosen, int64_t num_experts) {
   return sorted;
 }
 
-std::vector<ExpertSlab> CutIntoSlabs(const SortedPairs& sorted, int64_t max_pairs) {
+std::vector<ExpertSlab> SlabsOf(const SortedPairs& sorted, int64_t expert, int64_t max_pairs) {
+  const int64_t end = sorted.begin[expert + 1], count = end - sorted.begin[expert];
+  const int64_t parts = (count + max_pairs - 1) / max_pairs;
   std::vector<ExpertSlab> slabs;
-  for (int64_t e = 0; e + 1 < static_cast<int64_t>(sorted.begin.size()); ++e) {
-    const int64_t end = sorted.begin[e + 1];
-    for (int64_t first = sorted.begin[e]; first < end; first += max_pairs) {
-      slabs.push_back({e, first, std::min(max_pairs, end - first)});
-    }
+  if (count == 0) return slabs;
+  const int64_t panels = (count + kPanelTokens - 1) / kPanelTokens;
+  const int64_t size = (panels + parts - 1) / parts * kPanelTokens;
+  for (int64_t first = sorted.begin[expert]; first < end; first += size) {
+    slabs.push_back({expert, first, std::min(size, end - first)});
   }
   return slabs;
+}
+
+std::vector<ExpertPhase> CutIntoPhases(const SortedPairs& sorted, int64_t pairs,
+                                       std::vector<int64_t>* order) {
+  const std::vector<int64_t>& begin = sorted.begin;
+  const int64_t num_experts = std::ssize(begin) - 1, total = begin.back();
+  const int64_t num_phases = std::max<int64_t>(1, (total + pairs - 1) / pairs);
+  const auto count = [&](int64_t e) { return begin[e + 1] - begin[e]; };
+  order->resize(num_experts);
+  std::iota(order->begin(), order->end(), 0);
+  std::vector<ExpertPhase> phases;
+  int64_t expert = 0;
+  for (int64_t i = 1; i <= num_phases; ++i) {
+    const int64_t first = expert, end_pair = total * i / num_phases;
+    // An expert belongs to the phase that has more of its pairs.
+    while (expert < num_experts && begin[expert] + count(expert) / 2 <= end_pair) ++expert;
+    if (i == num_phases) expert = num_experts;
+    phases.push_back({first, expert, begin[first], begin[expert]});
+    std::stable_sort(order->begin() + first, order->begin() + expert,
+                     [&](int64_t a, int64_t b) { return count(a) > count(b); });
+  }
+  return phases;
 }
 
 }  // namespace braid

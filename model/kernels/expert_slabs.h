@@ -26,9 +26,24 @@ struct ExpertSlab {
   int64_t count;
 };
 
-// Cuts the pairs of each expert into slabs of at most `max_pairs`; an expert without pairs has
-// none.
-std::vector<ExpertSlab> CutIntoSlabs(const SortedPairs& sorted, int64_t max_pairs);
+// Experts whose pairs are processed before those of the next phase: the ones of
+// order[first_expert, end_expert), whose sorted pairs are [first_pair, end_pair). Experts that have
+// more pairs come first in `order`, so that threads which take them in turn end together.
+struct ExpertPhase {
+  int64_t first_expert, end_expert;
+  int64_t first_pair, end_pair;
+
+  int64_t num_pairs() const { return end_pair - first_pair; }
+};
+
+// Cuts the pairs of an expert evenly into slabs of at most `max_pairs`, multiples of 64 but the
+// last. An expert without pairs has none.
+std::vector<ExpertSlab> SlabsOf(const SortedPairs& sorted, int64_t expert, int64_t max_pairs);
+
+// Cuts the experts into the fewest phases of `pairs` pairs on average or fewer, at least one, as
+// even as whole experts allow. `order` receives all experts, those of each phase together.
+std::vector<ExpertPhase> CutIntoPhases(const SortedPairs& sorted, int64_t pairs,
+                                       std::vector<int64_t>* order);
 
 }  // namespace braid
 

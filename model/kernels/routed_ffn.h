@@ -2,10 +2,13 @@
 // (arXiv 1701.06538), at the price of the chosen (token, expert) pairs.
 //
 // Pairs are counting-sorted by expert, tokens ascending. The rows of an expert's tokens are
-// gathered once and processed in panels of at most 64 with tiles of its hidden units, whose matrix
-// rows are packed so that every product has plain row-major operands. Every pair has its own output
-// row, and each token adds its k rows in ascending order of experts: no atomics. In backward one
-// work item owns an expert, and adds its pairs in order to the gradients of its matrices.
+// gathered in panels of at most 64 and multiplied with tiles of its hidden units, whose matrix rows
+// are packed so that every product has plain row-major operands. Every pair has its own output row,
+// and each token adds its k rows in ascending order of experts: no atomics. In backward one work
+// item owns an expert, and adds its pairs in order to the gradients of its matrices.
+//
+// Packing pays off when many rows use it: with few pairs, as in decoding, the forward pass of an
+// expert reads its matrices in place, once, as dot products and sums of rows.
 //
 // With all experts and weights of 1 it is the dense kernel on the same memory.
 //
@@ -19,12 +22,17 @@
 
 namespace braid {
 
+// An expert with at most this many pairs is not packed: where both ways take the same time
+// (braid-bench-routed-ffn prints it).
+inline constexpr int64_t kUnpackedPairs = 8;
+
 struct RoutedFfnShape {
   int64_t num_tokens;   // T
   int64_t width;        // D
   int64_t hidden;       // F, hidden units of one expert
   int64_t num_experts;  // N
   int64_t active;       // k, at most N
+  int64_t unpacked_pairs = kUnpackedPairs;
 
   int64_t num_pairs() const { return num_tokens * active; }
 };

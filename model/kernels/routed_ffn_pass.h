@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <vector>
 
 #include "model/kernels/expert_slabs.h"
@@ -17,15 +16,22 @@
 
 namespace braid {
 
-// Hidden units of an expert that are processed together.
+// Hidden units of an expert that are multiplied together.
 inline constexpr int64_t kRoutedTileRows = 64;
+// Tiles of an expert that are packed together, where the rows of their three matrices take no more
+// than this many floats: half of a second-level cache of 1 MiB at D 512.
+inline constexpr int64_t kPackedTiles = 2;
+inline constexpr int64_t kPackedFloats = int64_t{192} << 10;
 // Padding between rows of D floats. Without it a D that is a power of two would map the same column
 // of every row to the same cache sets (see ffn_group_pass.cc).
 inline constexpr int64_t kRoutedRowPadding = 16;
-// Pairs of one expert that share the packed rows of a tile.
-inline constexpr int64_t kSlabPairs = 512;
-// Pairs of a group of tokens. Their output rows are written and added up while still in cache.
-inline constexpr int64_t kGroupPairs = 16384;
+// The most pairs of one expert that share packed rows.
+inline constexpr int64_t kSlabPairs = 1280;
+// Pairs of a phase: their output rows are written, and then added up by token.
+inline constexpr int64_t kPhasePairs = 16384;
+// Tokens of a group, or more if they have fewer pairs than a phase: their pairs are sorted
+// together, and the rows of an expert are packed once for all of them.
+inline constexpr int64_t kGroupTokens = 4096;
 
 // A group of tokens. Pointers refer to the group's first token or pair.
 struct TokenGroup {
@@ -35,6 +41,33 @@ struct TokenGroup {
   float* kept;
   UnitDropout dropout;
 };
+
+// Returns whether the experts together are one dense FFN: all of them, added with weights of 1.
+// Their matrices [N, F, D] are then those of N * F hidden units.
+bool AreDense(const RoutedFfnShape& shape, const ChosenExperts& experts);
+
+// Returns the shape of that FFN.
+FfnShape DenseShapeOf(const RoutedFfnShape& shape);
+
+// Splits the tokens into groups and calls `run` with each group and its first token.
+template <class Run>
+void ForEachTokenGroup(const RoutedFfnShape& shape, const float* x, const ChosenExperts& experts,
+                       const float* kept, const UnitDropout& dropout, Run run) {
+  const int64_t size = std::max(kGroupTokens, kPhasePairs / shape.active);
+  int64_t kept_before = 0;
+  for (int64_t token = 0; token < shape.num_tokens; token += size) {
+    const int64_t pair = token * shape.active;
+    RoutedFfnShape part = shape;
+    part.num_tokens = std::min(size, shape.num_tokens - token);
+    const ChosenExperts own = {experts.chosen + pair,
+                               experts.weights == nullptr ? nullptr : experts.weights + pair};
+    run(TokenGroup{part, x + token * shape.width, own,
+                   kept == nullptr ? nullptr : const_cast<float*>(kept) + kept_before,
+                   dropout.From(token)},
+        token);
+    kept_before += RoutedKeptSize(part, own);
+  }
+}
 
 // Hidden units [first, first + count) of an expert.
 struct ExpertTile {
@@ -55,16 +88,29 @@ class RoutedPass {
   RoutedPass(const TokenGroup& group, const FfnMatrices& matrices);
 
  protected:
-  int64_t tile_rows() const { return std::min(kRoutedTileRows, shape_.hidden); }
+  int64_t packed_rows() const {
+    const bool fits = 3 * kPackedTiles * kRoutedTileRows * shape_.width <= kPackedFloats;
+    return std::min(shape_.hidden, (fits ? kPackedTiles : 1) * kRoutedTileRows);
+  }
   // The room for packed rows of all three matrices, in either form.
-  int64_t packed_size() const { return 3 * tile_rows() * row_stride_; }
-  int64_t slab_rows_size() const { return largest_slab_ * row_stride_; }
-  int64_t pair_rows_size() const { return std::ssize(sorted_.pairs) * shape_.width; }
+  int64_t packed_size() const { return 3 * packed_rows() * row_stride_; }
+  int64_t pair_rows_size() const { return largest_phase_ * row_stride_; }
+  int64_t blocks_size() const { return largest_slab_ * shape_.width; }
 
+  // Calls body with the tiles [first, first + count) of an expert that are packed together.
   template <class Body>
-  void ForEachTile(int64_t expert, Body body) const {
-    for (int64_t first = 0; first < shape_.hidden; first += kRoutedTileRows) {
-      body(ExpertTile{expert, first, std::min(kRoutedTileRows, shape_.hidden - first)});
+  void ForEachPackedTile(int64_t expert, Body body) const {
+    for (int64_t first = 0; first < shape_.hidden; first += packed_rows()) {
+      body(ExpertTile{expert, first, std::min(packed_rows(), shape_.hidden - first)});
+    }
+  }
+  // Calls body with each tile of those, and with where its packed rows begin.
+  template <class Body>
+  void ForEachTile(const ExpertTile& together, float* packed, Body body) const {
+    for (int64_t i = 0; i < together.count; i += kRoutedTileRows) {
+      body(ExpertTile{together.expert, together.first + i,
+                      std::min(kRoutedTileRows, together.count - i)},
+           packed + 3 * i * row_stride_);
     }
   }
   template <class Body>
@@ -74,25 +120,22 @@ class RoutedPass {
     }
   }
 
-  // Copies the rows of the slab's tokens from an array [T, D] to rows [count, row stride].
-  void Gather(const ExpertSlab& slab, const float* source, float* rows) const {
-    for (int64_t i = 0; i < slab.count; ++i) {
-      const int64_t token = sorted_.pairs[slab.first + i] / shape_.active;
-      std::copy_n(source + token * shape_.width, shape_.width, rows + i * row_stride_);
+  // Copies the rows of a panel's tokens from an array [T, D] into its part of the slab's blocks of
+  // 64 features, [slab.count, features] each: the form in which products that sum over features
+  // and products that sum over pairs both read memory in order.
+  void Gather(const ExpertSlab& slab, const PairPanel& panel, const float* source,
+              float* blocks) const {
+    for (int64_t i = 0; i < panel.count; ++i) {
+      const float* const row = source + TokenOf(panel.first + i) * shape_.width;
+      CopyToBlocks(row, slab, panel.first + i - slab.first, blocks);
     }
   }
 
-  // Copies the rows of the slab's tokens from an array [T, D] to blocks of 64 features, each
-  // [count, features]: the form in which products that sum over pairs read memory in order.
-  void GatherBlocks(const ExpertSlab& slab, const float* source, float* blocks) const {
-    for (int64_t i = 0; i < slab.count; ++i) {
-      const int64_t token = sorted_.pairs[slab.first + i] / shape_.active;
-      const float* const row = source + token * shape_.width;
-      for (int64_t block = 0; block < shape_.width; block += kBlockFeatures) {
-        const int64_t features = std::min(kBlockFeatures, shape_.width - block);
-        std::copy_n(row + block, features, blocks + block * slab.count + i * features);
-      }
-    }
+  // Returns the part of a panel in the block of the features from `block` on.
+  const float* Block(const ExpertSlab& slab, const PairPanel& panel, const float* blocks,
+                     int64_t block) const {
+    return blocks + block * slab.count +
+           (panel.first - slab.first) * std::min(kBlockFeatures, shape_.width - block);
   }
 
   const float* TileOf(const ExpertTile& tile, int64_t matrix) const {
@@ -108,53 +151,35 @@ class RoutedPass {
     return packed;
   }
 
-  // Copies the transpose of the tile's rows of a matrix, [D, rows]. Returns the end of the copy.
-  float* PackColumns(const ExpertTile& tile, int64_t matrix, float* packed) const {
+  // Copies the transpose of the tile's rows of a matrix, [D, stride].
+  void PackColumns(const ExpertTile& tile, int64_t matrix, int64_t stride, float* packed) const {
     Vector().transpose(TileOf(tile, matrix), shape_.width, tile.count, shape_.width, packed,
-                       tile.count);
-    return packed + shape_.width * tile.count;
+                       stride);
   }
 
-  // Computes sum_j weights[t, j] * (row of pair t, j) for each token; pair_rows [pairs, D] are
-  // sorted. Absent pairs add nothing. Collective.
-  void AddPairs(const float* pair_rows, const float* weights, float* out) const;
+  // Adds sum_j weights[t, j] * (row of pair t, j), over the pairs of the phase, for each token; the
+  // first phase overwrites. pair_rows [pairs of the phase, row stride] are sorted. Collective.
+  void AddPairs(const ExpertPhase& phase, const float* pair_rows, const float* weights,
+                float* out) const;
 
-  // Returns the saved projections [pairs, rows] of a panel's tile: matrix 0 gate, 1 up.
-  float* Kept(const PairPanel& panel, const ExpertTile& tile, int64_t matrix) const {
-    return group_.kept + (panel.first * shape_.hidden + tile.first * panel.count) * 2 +
-           matrix * tile.count * panel.count;
+  // Returns the saved projections of a panel's tile, [pairs, 2 * rows]: gate and up of each pair.
+  float* Kept(const PairPanel& panel, const ExpertTile& tile) const {
+    return group_.kept + (panel.first * shape_.hidden + tile.first * panel.count) * 2;
   }
 
-  // Computes out [pairs, rows] = rows of tokens [pairs, row stride] * packed columns [D, rows].
-  void Project(const PairPanel& panel, const ExpertTile& tile, const float* rows,
-               const float* columns, float* out) const {
-    const SmallGemm product({.rows = panel.count,
-                             .columns = tile.count,
-                             .depth = shape_.width,
-                             .left_stride = row_stride_,
-                             .right_stride = tile.count,
-                             .out_stride = tile.count});
-    product(rows, columns, out);
-  }
+  // Computes out [pairs, columns] = gathered rows [pairs, D] * packed columns [D, columns].
+  void Project(const ExpertSlab& slab, const PairPanel& panel, const float* blocks,
+               const float* packed, int64_t columns, float* out, int64_t out_stride) const;
 
-  // Computes out [pairs, D] (+)= values [pairs, depth] * packed rows [depth, row stride].
+  // Computes out [pairs, row stride] (+)= values [pairs, depth] * packed rows [depth, row stride].
   void ProjectBack(const PairPanel& panel, int64_t depth, bool accumulate, const float* values,
-                   const float* rows, float* out) const {
-    for (int64_t block = 0; block < shape_.width; block += kBlockFeatures) {
-      const SmallGemm product({.rows = panel.count,
-                               .columns = std::min(kBlockFeatures, shape_.width - block),
-                               .depth = depth,
-                               .left_stride = depth,
-                               .right_stride = row_stride_,
-                               .out_stride = shape_.width,
-                               .accumulate = accumulate});
-      product(values, rows + block, out + block);
-    }
-  }
+                   const float* rows, float* out) const;
+
+  int64_t TokenOf(int64_t slot) const { return sorted_.pairs[slot] / shape_.active; }
 
   // The hidden units of a tile for one sorted pair, for dropout.
   DropoutTile Dropped(int64_t slot, const ExpertTile& tile) const {
-    return {group_.dropout.From(sorted_.pairs[slot] / shape_.active),
+    return {group_.dropout.From(TokenOf(slot)),
             static_cast<size_t>(tile.expert * shape_.hidden + tile.first),
             static_cast<size_t>(tile.count), 1};
   }
@@ -163,11 +188,21 @@ class RoutedPass {
   const TokenGroup group_;
   const float* const matrices_[3];
   const SortedPairs sorted_;
-  const std::vector<ExpertSlab> slabs_;
+  std::vector<int64_t> order_;
+  const std::vector<ExpertPhase> phases_;
   const int64_t row_stride_;
   const bool drops_;
   std::vector<int32_t> slots_;  // position of each pair among the sorted ones; -1 when absent
-  int64_t largest_slab_ = 0;
+  int64_t largest_phase_ = 0, largest_slab_ = 0;
+
+ private:
+  void CopyToBlocks(const float* row, const ExpertSlab& slab, int64_t i, float* blocks) const {
+    const int64_t whole = shape_.width / kBlockFeatures * kBlockFeatures;
+    Vector().copy_blocks(row, whole / kBlockFeatures, kBlockFeatures, slab.count * kBlockFeatures,
+                         blocks + i * kBlockFeatures);
+    std::copy_n(row + whole, shape_.width - whole,
+                blocks + whole * slab.count + i * (shape_.width - whole));
+  }
 };
 
 }  // namespace braid

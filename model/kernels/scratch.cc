@@ -57,6 +57,8 @@ Scratch::Scratch(int64_t capacity) {
 
 Scratch::~Scratch() { ThreadBlock().in_use = false; }
 
+int64_t Scratch::HeldByThread() { return ThreadBlock().capacity; }
+
 float* Scratch::Take(int64_t count) {
   float* piece = next_;
   next_ += RoundUp(count);

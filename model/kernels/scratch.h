@@ -24,6 +24,9 @@ class Scratch {
 
   float* Take(int64_t count);
 
+  // Returns the floats that the calling thread's block holds, for tests.
+  static int64_t HeldByThread();
+
  private:
   float* next_;
   float* end_;

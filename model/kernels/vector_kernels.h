@@ -92,6 +92,31 @@ struct VectorKernels {
   // Returns the sum over the tile of d(loss) / d(logit) for concrete dropout, given what
   // swiglu_backward computed from the dropped gradient: dup and up, [units, tokens].
   float (*concrete_gradient)(const DropoutTile& tile, const float* dup, const float* up);
+
+  // Computes out [rows, units] = silu(gate) * up for rows [gate, up] of 2 * units.
+  void (*swiglu_rows)(const float* gate_up, size_t rows, size_t units, float* out);
+
+  // Computes the gradients of weight * silu(gate) * up for one row of it. On entry `activation`
+  // holds the gradient of the result; on return the result. dgate_up receives [d(gate), d(up)].
+  // Returns the gradient of the weight.
+  float (*swiglu_row_backward)(const float* gate_up, float weight, size_t units, float* activation,
+                               float* dgate_up);
+
+  // Computes out (+)= sum_r weights[r] * rows[r].
+  void (*add_rows)(const float* const* rows, const float* weights, size_t count, bool accumulate,
+                   size_t size, float* out);
+
+  // Copies a row in blocks, multiples of 16 floats: block b to blocks + b * stride.
+  void (*copy_blocks)(const float* row, size_t num_blocks, size_t block, size_t stride,
+                      float* blocks);
+
+  // The two products of a matrix [rows, width] with few vectors, in which the matrix is read once.
+  // Computes out[c * out_stride + r] = <row r, x[c]> for c < count.
+  void (*dots_of_rows)(const float* matrix, size_t rows, size_t width, const float* const* x,
+                       size_t count, float* out, size_t out_stride);
+  // Computes out[c] (+)= sum_r values[c * stride + r] * row r for c < count.
+  void (*add_multiples)(const float* matrix, size_t rows, size_t width, const float* values,
+                        size_t stride, size_t count, bool accumulate, float* const* out);
 };
 
 // Returns the kernels of the widest instruction set that this CPU supports.

@@ -11,17 +11,9 @@
 namespace braid {
 namespace {
 
-typedef float Vec __attribute__((vector_size(BRAID_VECTOR_BYTES)));
-constexpr size_t kLanes = BRAID_VECTOR_BYTES / sizeof(float);
 // Accumulators of a kernel. AVX-512 has 32 vector registers and AVX2 16: half of them accumulate
 // and the others hold operands.
 constexpr size_t kAccumulators = BRAID_VECTOR_BYTES == 64 ? 16 : 8;
-
-// A vector at any address: aligned(4) makes the compiler emit unaligned loads and stores.
-typedef float Unaligned __attribute__((vector_size(BRAID_VECTOR_BYTES), aligned(4), may_alias));
-
-inline Vec Load(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
-inline void Store(float* p, Vec v) { *reinterpret_cast<Unaligned*>(p) = v; }
 
 inline float Sum(Vec v) {
   float sum = 0;
@@ -322,6 +314,12 @@ const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL) = {BRAID_NAME_OF(BRAID_
                                                             SoftmaxRow,
                                                             Dot,
                                                             BRAID_DROP_UNITS,
-                                                            BRAID_CONCRETE_GRADIENT};
+                                                            BRAID_CONCRETE_GRADIENT,
+                                                            BRAID_SWIGLU_ROWS,
+                                                            BRAID_SWIGLU_ROW_BACKWARD,
+                                                            BRAID_ADD_ROWS,
+                                                            BRAID_COPY_BLOCKS,
+                                                            BRAID_DOTS_OF_ROWS,
+                                                            BRAID_ADD_MULTIPLES};
 
 }  // namespace braid

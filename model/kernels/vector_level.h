@@ -1,7 +1,10 @@
-// Names of what is compiled once per instruction set (vector_kernels_level.cc,
-// vector_dropout_level.cc): each name ends in the level, such as DropUnits_avx2.
+// What is compiled once per instruction set has in common (vector_kernels_level.cc,
+// vector_dropout_level.cc, vector_rows_level.cc): names that end in the level, such as
+// DropUnits_avx2, and vectors of its width.
 #ifndef BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
 #define BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
+
+#include <cstddef>
 
 #include "model/kernels/unit_dropout.h"
 
@@ -12,12 +15,41 @@
 #define BRAID_KERNELS_OF(level) BRAID_WITH_LEVEL(vector_kernels_, level)
 #define BRAID_DROP_UNITS BRAID_WITH_LEVEL(DropUnits_, BRAID_VECTOR_LEVEL)
 #define BRAID_CONCRETE_GRADIENT BRAID_WITH_LEVEL(ConcreteGradient_, BRAID_VECTOR_LEVEL)
+#define BRAID_SWIGLU_ROWS BRAID_WITH_LEVEL(SwiGluRows_, BRAID_VECTOR_LEVEL)
+#define BRAID_SWIGLU_ROW_BACKWARD BRAID_WITH_LEVEL(SwiGluRowBackward_, BRAID_VECTOR_LEVEL)
+#define BRAID_ADD_ROWS BRAID_WITH_LEVEL(AddRows_, BRAID_VECTOR_LEVEL)
+#define BRAID_COPY_BLOCKS BRAID_WITH_LEVEL(CopyBlocks_, BRAID_VECTOR_LEVEL)
+#define BRAID_DOTS_OF_ROWS BRAID_WITH_LEVEL(DotsOfRows_, BRAID_VECTOR_LEVEL)
+#define BRAID_ADD_MULTIPLES BRAID_WITH_LEVEL(AddMultiples_, BRAID_VECTOR_LEVEL)
 
 namespace braid {
 
 // VectorKernels documents them.
 void BRAID_DROP_UNITS(const DropoutTile& tile, float* values);
 float BRAID_CONCRETE_GRADIENT(const DropoutTile& tile, const float* dup, const float* up);
+void BRAID_SWIGLU_ROWS(const float* gate_up, size_t rows, size_t units, float* out);
+float BRAID_SWIGLU_ROW_BACKWARD(const float* gate_up, float weight, size_t units, float* activation,
+                                float* dgate_up);
+void BRAID_ADD_ROWS(const float* const* rows, const float* weights, size_t count, bool accumulate,
+                    size_t size, float* out);
+void BRAID_COPY_BLOCKS(const float* row, size_t num_blocks, size_t block, size_t stride,
+                       float* blocks);
+void BRAID_DOTS_OF_ROWS(const float* matrix, size_t rows, size_t width, const float* const* x,
+                        size_t count, float* out, size_t out_stride);
+void BRAID_ADD_MULTIPLES(const float* matrix, size_t rows, size_t width, const float* values,
+                         size_t stride, size_t count, bool accumulate, float* const* out);
+
+#ifdef BRAID_VECTOR_BYTES
+typedef float Vec __attribute__((vector_size(BRAID_VECTOR_BYTES)));
+constexpr size_t kLanes = BRAID_VECTOR_BYTES / sizeof(float);
+
+// A vector at any address: aligned(4) makes the compiler emit unaligned loads and stores.
+typedef float Unaligned __attribute__((vector_size(BRAID_VECTOR_BYTES), aligned(4), may_alias));
+
+// Internal linkage: these have other code at each level.
+static inline Vec Load(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
+static inline void Store(float* p, Vec v) { *reinterpret_cast<Unaligned*>(p) = v; }
+#endif
 
 }  // namespace braid
 

@@ -7,11 +7,13 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/kernels/expert_selection.h"
 #include "model/kernels/fused_ffn.h"
+#include "model/kernels/scratch.h"
+#include "model/kernels/token_panels.h"
 
 namespace braid {
 namespace routed_ffn_test {
@@ -129,7 +131,9 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
     }
   }
 
-  RoutedFfnShape Shape() const { return {c_.tokens, c_.width, c_.hidden, c_.experts, c_.active}; }
+  RoutedFfnShape Shape() const {
+    return {c_.tokens, c_.width, c_.hidden, c_.experts, c_.active, unpacked_pairs_};
+  }
   ChosenExperts Experts() const {
     return {chosen_.data(), c_.weighted ? weights_.data() : nullptr};
   }
@@ -225,12 +229,22 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
   std::vector<int32_t> chosen_;
   std::vector<uint32_t> key_low_, key_high_;
   const float logit_ = -0.4f;
+  int64_t unpacked_pairs_ = kUnpackedPairs;
 };
 
 TEST_P(RoutedFfnTest, ForwardEqualsALoopOverTokensAndExperts) {
   ExpectNear(Forward(2), Reference(), "y");
   Floats kept;
   EXPECT_EQ(Forward(2, &kept), Forward(2));
+}
+
+TEST_P(RoutedFfnTest, ExpertsThatAreNotPackedComputeTheSame) {
+  unpacked_pairs_ = 0;
+  ExpectNear(Forward(2), Reference(), "packed");
+  unpacked_pairs_ = kPanelTokens;
+  ExpectNear(Forward(2), Reference(), "not packed");
+  const Backward got = RunBackward(2);
+  ExpectNear(got.dx, ReferenceGradients().dx, "x");
 }
 
 TEST_P(RoutedFfnTest, GradientsEqualALoopOverTokensAndExperts) {
@@ -302,6 +316,11 @@ INSTANTIATE_TEST_SUITE_P(
         RoutedCase{"AllExpertsOfWeightOne", 70, 16, 17, 4, 4, false},
         RoutedCase{"SeveralSlabsAndGroups", 2100, 9, 5, 3, 2, true, 1},
         RoutedCase{"LargerGroups", 9000, 4, 3, 3, 1, true, 0},
+        RoutedCase{"SeveralPhases", 4200, 4, 3, 9, 6},
+        RoutedCase{"MoreHiddenUnitsThanArePackedTogether", 150, 12, 200, 2, 1},
+        RoutedCase{"SeveralBlocksOfFeatures", 90, 150, 40, 5, 2},
+        RoutedCase{"MoreActiveExpertsThanAreAddedInTurn", 80, 20, 6, 40, 35},
+        RoutedCase{"FewPairsOfEach", 9, 70, 70, 12, 3, true, -1, UnitDropout::kConcrete, 0.2},
         RoutedCase{"Absent", 90, 12, 7, 5, 3, true, -1, UnitDropout::kNone, 0.4},
         RoutedCase{"AbsentWeightsOfOne", 9000, 4, 3, 2, 2, false, -1, UnitDropout::kNone, 0.4},
         RoutedCase{"NothingChosen", 20, 5, 4, 3, 2, true, -1, UnitDropout::kNone, 1},
@@ -326,9 +345,7 @@ TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel)
   const Floats x = values(kTokens * kWidth), gate = values(kExperts * kHidden * kWidth);
   const Floats up = values(gate.size()), down = values(gate.size());
   std::vector<int32_t> chosen;
-  for (int64_t i = 0; i < kTokens * kExperts; ++i) {
-    chosen.push_back(static_cast<int32_t>(i % kExperts));
-  }
+  for (int32_t i = 0; i < kTokens * kExperts; ++i) chosen.push_back(i % kExperts);
   const FfnMatrices matrices = {gate.data(), up.data(), down.data()};
   Floats routed(x.size()), dense(x.size());
   RoutedFfnForward({kTokens, kWidth, kHidden, kExperts, kExperts}, x.data(),
@@ -338,6 +355,37 @@ TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel)
   EXPECT_EQ(routed, dense);
 }
 
+TEST(RoutedFfnKernelTest, NoScratchGrowsWithTheNumberOfExperts) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "no kernels for this CPU";
+  constexpr int64_t kTokens = 2048, kWidth = 32, kHidden = 48, kActive = 2;
+  const auto scratch_of = [](int64_t experts) {
+    const Floats values(std::max(kTokens * kWidth, experts * kHidden * kWidth), 0.1f);
+    Floats out(values.size()), gradients(values.size());
+    std::vector<int32_t> chosen;
+    for (int64_t t = 0; t < kTokens; ++t) {
+      const int32_t first = static_cast<int32_t>(t % (experts - 1));
+      chosen.insert(chosen.end(), {first, first + 1});
+    }
+    const RoutedFfnShape shape = {kTokens, kWidth, kHidden, experts, kActive};
+    const ChosenExperts choice = {chosen.data(), nullptr};
+    Floats kept(RoutedKeptSize(shape, choice));
+    const FfnMatrices matrices = {values.data(), values.data(), values.data()};
+    int64_t held = 0;
+    // A new thread has no scratch memory yet.
+    std::thread([&] {
+      RoutedFfnForward(shape, values.data(), choice, matrices, kept.data(), out.data(), 2);
+      RoutedFfnBackward(shape, values.data(), choice, matrices, kept.data(), values.data(),
+                        out.data(), nullptr, {gradients.data(), gradients.data(), gradients.data()},
+                        2);
+      held = Scratch::HeldByThread();
+    }).join();
+    return held;
+  };
+  const int64_t of_few = scratch_of(8);
+  EXPECT_GT(of_few, kTokens * kActive * kWidth);
+  EXPECT_LE(scratch_of(256), of_few);
+}
+
 TEST(RoutedFfnKernelTest, KeepsTheShareOfADenseFfnForBackward) {
   const RoutedFfnShape shape = {4096, 512, 128, 16, 4};
   const FfnShape dense = {1, 4096, 512, 2048, 1};
@@ -345,49 +393,6 @@ TEST(RoutedFfnKernelTest, KeepsTheShareOfADenseFfnForBackward) {
   EXPECT_EQ(4 * RoutedKeptSize(shape, {chosen.data(), nullptr}), dense.kept_size());
   std::fill_n(chosen.begin(), 4096, -1);
   EXPECT_EQ(16 * RoutedKeptSize(shape, {chosen.data(), nullptr}), 3 * dense.kept_size());
-}
-
-TEST(ExpertSelectionTest, EachSelectionTakesItsRanksAndTiesGoToTheLowestIndex) {
-  const Floats scores = {3, 1, 3, 2, 0,   // ranks 0 2 3 1 4
-                         5, 5, 5, 5, 5};  // all tie
-  const auto select = [&](int64_t k, ExpertSelection selection) {
-    std::vector<int32_t> chosen(2 * k);
-    EXPECT_EQ(SelectExperts(scores.data(), 2, 5, k, selection, chosen.data()), -1);
-    return chosen;
-  };
-  using Choice = std::vector<int32_t>;
-  EXPECT_EQ(select(2, ExpertSelection::kTop), (Choice{0, 2, 0, 1}));
-  EXPECT_EQ(select(2, ExpertSelection::kBottom), (Choice{1, 4, 0, 1}));
-  EXPECT_EQ(select(2, ExpertSelection::kNotTop), (Choice{1, 3, 2, 3}));
-  EXPECT_EQ(select(3, ExpertSelection::kNotTop), (Choice{1, 3, 4, 2, 3, 4}));
-  EXPECT_EQ(select(5, ExpertSelection::kNotTop), (Choice{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
-}
-
-TEST(ExpertSelectionTest, EqualsAFullSortOnRandomScoresWithTies) {
-  std::mt19937 random(5);
-  for (int trial = 0; trial < 200; ++trial) {
-    const int64_t experts = 1 + random() % 20, k = 1 + random() % experts;
-    Floats scores(experts);
-    for (float& score : scores) score = static_cast<float>(random() % 4);
-    std::vector<int32_t> order(experts), chosen(k);
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, std::greater<>(), [&](int32_t e) { return scores[e]; });
-    std::sort(order.begin(), order.begin() + k);
-    SelectExperts(scores.data(), 1, experts, k, ExpertSelection::kTop, chosen.data());
-    EXPECT_EQ(chosen, std::vector<int32_t>(order.begin(), order.begin() + k));
-  }
-}
-
-TEST(ExpertSelectionTest, ReportsTheFirstTokenWithAScoreThatIsNotANumber) {
-  Floats scores(1000 * 3, 1.0f);
-  std::vector<int32_t> chosen(1000);
-  const auto run = [&] {
-    return SelectExperts(scores.data(), 1000, 3, 1, ExpertSelection::kTop, chosen.data());
-  };
-  EXPECT_EQ(run(), -1);
-  scores[900 * 3] = std::nanf("");
-  scores[700 * 3 + 2] = std::nanf("");
-  EXPECT_EQ(run(), 700);
 }
 
 }  // namespace routed_ffn_test

@@ -101,6 +101,90 @@ TEST_P(VectorKernelsTest, SwiGluAndItsGradients) {
   }
 }
 
+TEST_P(VectorKernelsTest, SwiGluOfRowsAndItsGradients) {
+  for (size_t units : {1, 16, 37}) {
+    const size_t rows = 3;
+    const std::vector<float> gate_up = Random(rows * 2 * units), upstream = Random(units);
+    std::vector<float> out(rows * units), dgate_up(2 * units), activation = upstream;
+    kernels().swiglu_rows(gate_up.data(), rows, units, out.data());
+    const float* const last = &gate_up[(rows - 1) * 2 * units];
+    const float share =
+        kernels().swiglu_row_backward(last, 0.7f, units, activation.data(), dgate_up.data());
+    double dot = 0;
+    for (size_t i = 0; i < units; ++i) {
+      const double g = last[i], up = last[units + i], sigmoid = 1 / (1 + std::exp(-g));
+      const double slope = sigmoid + g * sigmoid * (1 - sigmoid);
+      EXPECT_NEAR(out[(rows - 1) * units + i], g * sigmoid * up, 1e-5);
+      EXPECT_NEAR(activation[i], 0.7 * g * sigmoid * up, 1e-5);
+      EXPECT_NEAR(dgate_up[i], 0.7 * upstream[i] * up * slope, 1e-5);
+      EXPECT_NEAR(dgate_up[units + i], 0.7 * upstream[i] * g * sigmoid, 1e-5);
+      dot += upstream[i] * g * sigmoid * up;
+    }
+    EXPECT_NEAR(share, dot, 1e-4);
+  }
+}
+
+TEST_P(VectorKernelsTest, SumsOfRowsAndBlocks) {
+  for (size_t size : {1, 64, 150}) {
+    const size_t count = 5;
+    const std::vector<float> rows = Random(count * size), weights = Random(count);
+    std::vector<const float*> pointers;
+    for (size_t r = 0; r < count; ++r) pointers.push_back(&rows[r * size]);
+    for (const bool accumulate : {false, true}) {
+      std::vector<float> out(size, 2.0f);
+      kernels().add_rows(pointers.data(), weights.data(), count, accumulate, size, out.data());
+      for (size_t i = 0; i < size; ++i) {
+        double sum = accumulate ? 2 : 0;
+        for (size_t r = 0; r < count; ++r) sum += weights[r] * rows[r * size + i];
+        EXPECT_NEAR(out[i], sum, 1e-5);
+      }
+    }
+  }
+  const std::vector<float> row = Random(3 * 16);
+  std::vector<float> blocks(3 * 20, 5.0f);
+  kernels().copy_blocks(row.data(), 3, 16, 20, blocks.data());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(blocks[i], i % 20 < 16 ? row[i / 20 * 16 + i % 20] : 5.0f);
+  }
+}
+
+TEST_P(VectorKernelsTest, ProductsWithFewVectors) {
+  for (size_t count : {1, 2, 3, 4, 7}) {
+    for (size_t width : {3, 64, 75}) {
+      const size_t rows = 11, stride = rows + 2;
+      const std::vector<float> matrix = Random(rows * width), x = Random(count * width);
+      const std::vector<float> values = Random(count * stride);
+      std::vector<const float*> in;
+      std::vector<float> dots(count * stride), out(count * width, 2.0f);
+      std::vector<float*> outs;
+      for (size_t c = 0; c < count; ++c) {
+        in.push_back(&x[c * width]);
+        outs.push_back(&out[c * width]);
+      }
+      kernels().dots_of_rows(matrix.data(), rows, width, in.data(), count, dots.data(), stride);
+      for (const bool accumulate : {true, false}) {
+        const std::vector<float> before = out;
+        kernels().add_multiples(matrix.data(), rows, width, values.data(), stride, count,
+                                accumulate, outs.data());
+        for (size_t i = 0; i < out.size(); ++i) {
+          double sum = accumulate ? before[i] : 0;
+          for (size_t r = 0; r < rows; ++r) {
+            sum += values[i / width * stride + r] * matrix[r * width + i % width];
+          }
+          ASSERT_NEAR(out[i], sum, 1e-4) << count << " " << width;
+        }
+      }
+      for (size_t c = 0; c < count; ++c) {
+        for (size_t r = 0; r < rows; ++r) {
+          double dot = 0;
+          for (size_t i = 0; i < width; ++i) dot += matrix[r * width + i] * x[c * width + i];
+          ASSERT_NEAR(dots[c * stride + r], dot, 1e-4) << count << " " << width;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(VectorKernelsTest, SoftmaxByBlocksEqualsSoftmaxOfAll) {
   const size_t rows = 30, columns = 19, block = 10;
   const std::vector<float> scores = Random(rows * columns);

@@ -204,10 +204,15 @@ std::unique_ptr<IncrementalFfn> TokenChoiceIncrementalFfn(const v1::ModelConfig&
   if (config.routing().token().gate() == v1::TokenRouting::RANDOM && routing_seed.has_value()) {
     return std::make_unique<SeededIncremental>(config.routing(), weights, *routing_seed);
   }
-  if (config.routing().token().has_document_pool()) {
-    return std::make_unique<PooledIncremental>(config, weights);
+  FfnWeights fixed = weights;
+  // Reads a third of the experts' weights, so not at every step.
+  if (config.routing().token().gate() == v1::TokenRouting::KEY_MEAN) {
+    fixed.router = GateMatrix(weights);
   }
-  return std::make_unique<TokenChoiceIncremental>(config.routing(), weights);
+  if (config.routing().token().has_document_pool()) {
+    return std::make_unique<PooledIncremental>(config, fixed);
+  }
+  return std::make_unique<TokenChoiceIncremental>(config.routing(), fixed);
 }
 
 }  // namespace braid

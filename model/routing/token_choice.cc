@@ -16,10 +16,6 @@
 namespace braid {
 namespace {
 
-// Below this number of tokens a panel has too few rows for its products, and matrix-vector products
-// of the BLAS are faster.
-constexpr int64_t kFewTokens = 8;
-
 ExpertSelection SelectionOf(const v1::TokenRouting& token) {
   switch (token.selection()) {
     case v1::TokenRouting::BOTTOM:
@@ -151,11 +147,11 @@ at::Tensor GateScores(const at::Tensor& input, const at::Tensor& tokens, const F
     return HashScores(tokens.flatten(), weights.layer, weights.down.size(0))
         .to(x.device(), x.scalar_type());
   }
-  at::Tensor matrix = weights.router;
-  if (config.token().gate() == v1::TokenRouting::KEY_MEAN) {
-    matrix = weights.gate_up[0].detach().mean(1);
-  }
-  return RouterScores(x, matrix, config);
+  return RouterScores(x, GateMatrix(weights), config);
+}
+
+at::Tensor GateMatrix(const FfnWeights& weights) {
+  return weights.router.defined() ? weights.router : weights.gate_up[0].detach().mean(1);
 }
 
 TokenChoice ChooseExperts(const at::Tensor& scores, const v1::TokenRouting& token, bool allow_nan) {
@@ -176,8 +172,7 @@ at::Tensor TokenChoiceFfn(const at::Tensor& x, const TokenChoice& choice,
   if (experts.up_bias.defined()) {
     return ExpertByExpert(x, choice, experts, dropout) + experts.down_bias;
   }
-  const bool few = !at::GradMode::is_enabled() && x.size(0) < kFewTokens;
-  if (few || !CanFuseFfn(x)) return ExpertByExpert(x, choice, experts, dropout);
+  if (!CanFuseFfn(x)) return ExpertByExpert(x, choice, experts, dropout);
   return FusedRoutedFfn(x, choice.chosen, choice.weights, experts, dropout);
 }
 

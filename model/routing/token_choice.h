@@ -34,6 +34,10 @@ at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate);
 at::Tensor GateScores(const at::Tensor& x, const at::Tensor& tokens, const FfnWeights& weights,
                       const v1::RoutingConfig& config);
 
+// Returns weights.router or, where it is undefined, the means of the rows of the experts' first
+// matrices, [N, D]: the gate KEY_MEAN. Decoders, whose weights do not change, compute them once.
+at::Tensor GateMatrix(const FfnWeights& weights);
+
 // Chooses experts by scores [T, N]. A token with a score that is not a number is an error, reported
 // as an exception of the tensor library, unless `allow_nan`: its choice is then arbitrary, and NaN
 // passes on to its output where weights depend on scores. With the gate RELU a token chooses every
@@ -47,8 +51,7 @@ TokenChoice MaskedChoice(const at::Tensor& gates, const at::Tensor& mask);
 // Returns sum over the chosen experts of weight * FFN(x) for x [T, D] -> [T, D], plus the output
 // bias where there is one; a token without experts gives zeros, or that bias. Differentiable in x,
 // weights, all expert tensors and the logit of dropout. In single precision on a CPU this is
-// the routed kernel; any other type or device, and a few tokens outside training, use products
-// expert by expert.
+// the routed kernel; any other type or device uses products expert by expert.
 at::Tensor TokenChoiceFfn(const at::Tensor& x, const TokenChoice& choice,
                           const SoftExperts& experts, const FfnDropout& dropout = {});
 

@@ -1,6 +1,7 @@
 // Measures batched decoding: several sequences that step together or in turn, and multiple-choice
 // questions with demonstrations that are scored choice by choice, as a batch, and as a batch that
-// shares its demonstrations. Dense and with 8 experts, alternating.
+// shares its demonstrations. Dense and with 8 experts, alternating. Also 1 and 8 sequences of a
+// model with token-routed experts, N 16 and k 4, over the dense one.
 //
 //   braid-bench-decoding --preset small --layers 4 --json decoding.json
 //
@@ -34,6 +35,7 @@ struct Settings {
   int shots = 5, shot = 60, question = 30;  // demonstrations and tokens
   int choices = 4, choice = 8, questions = 4;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  bool only_routed = false;
   std::string json;
 };
 
@@ -67,6 +69,16 @@ std::unique_ptr<LanguageModel> NewModel(const Settings& s, int num_experts) {
   v1::ModelConfig config;
   config.set_preset(s.preset + (num_experts > 1 ? "/8E" : ""));
   config.set_num_layers(s.layers);
+  return OrExit(LanguageModel::Create(OrExit(ResolveModelConfig(config)), /*seed=*/1));
+}
+
+std::unique_ptr<LanguageModel> NewRoutedModel(const Settings& s) {
+  v1::ModelConfig config;
+  config.set_preset(s.preset);
+  config.set_num_layers(s.layers);
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->set_num_experts(16);
+  config.mutable_routing()->mutable_token()->set_active_experts(4);
   return OrExit(LanguageModel::Create(OrExit(ResolveModelConfig(config)), /*seed=*/1));
 }
 
@@ -107,6 +119,28 @@ nlohmann::json MeasureGeneration(const Settings& s, LanguageModel& model, int co
           {"in_turn_tokens_per_second", count * s.steps / seconds[0]},
           {"together_tokens_per_second", count * s.steps / seconds[1]},
           {"together_over_in_turn", seconds[0] / seconds[1]}};
+}
+
+// Measures the tokens per second of `count` sequences that step together, over those of the dense
+// model.
+nlohmann::json MeasureRouted(const Settings& s, int count) {
+  const auto dense = NewModel(s, 1), routed = NewRoutedModel(s);
+  const auto step = [&](LanguageModel& model, const Decoders& decoders) {
+    std::vector<Decoder*> pointers;
+    for (const auto& decoder : decoders) pointers.push_back(decoder.get());
+    Tokens next(count);
+    for (int i = 0; i < count; ++i) next[i] = 7 + i;
+    for (int i = 0; i < s.steps; ++i) {
+      for (int32_t& token : next) token = (token * 31 + 5) % 1000;
+      OrExit(model.StepTogether(pointers, next));
+    }
+  };
+  const Decoders of_dense = Prompted(*dense, count), of_routed = Prompted(*routed, count);
+  const std::vector<double> seconds =
+      MedianSeconds(s.rounds, {[&] { step(*dense, of_dense); }, [&] { step(*routed, of_routed); }});
+  return {{"sequences", count},
+          {"routed_tokens_per_second", count * s.steps / seconds[1]},
+          {"routed_over_dense", seconds[0] / seconds[1]}};
 }
 
 struct Question {
@@ -174,11 +208,14 @@ nlohmann::json MeasureModel(const Settings& s, int num_experts) {
 
 void Run(const Settings& s) {
   SetModelThreads(s.threads);
-  const nlohmann::json report = {{"preset", s.preset},        {"layers", s.layers},
-                                 {"threads", s.threads},      {"blas", BlasCoreName()},
-                                 {"shots", s.shots},          {"choices", s.choices},
-                                 {"choice_tokens", s.choice}, {"dense", MeasureModel(s, 1)},
-                                 {"moe8", MeasureModel(s, 8)}};
+  nlohmann::json report = {{"preset", s.preset},       {"layers", s.layers}, {"threads", s.threads},
+                           {"blas", BlasCoreName()},   {"shots", s.shots},   {"choices", s.choices},
+                           {"choice_tokens", s.choice}};
+  for (int count : {1, 8}) report["routed"].push_back(MeasureRouted(s, count));
+  if (!s.only_routed) {
+    report["dense"] = MeasureModel(s, 1);
+    report["moe8"] = MeasureModel(s, 8);
+  }
   const std::string text = report.dump(2) + "\n";
   std::cout << text;
   if (!s.json.empty()) std::ofstream(s.json) << text;
@@ -205,6 +242,7 @@ int main(int argc, char** argv) {
   app.add_option("--questions", s.questions, "Number of questions, at least 2")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
+  app.add_flag("--only-routed", s.only_routed, "Leave out all but token-routed experts");
   CLI11_PARSE(app, argc, argv);
   braid::Run(s);
   return 0;

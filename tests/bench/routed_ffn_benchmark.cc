@@ -1,13 +1,15 @@
 // Measures token-routed experts against the dense FFN that they are slices of: seconds of a forward
 // and backward pass, divided by those of the dense FFN times the share k/N of its units that a
 // token uses. 1 is the price of the work done; everything above is sorting, gathering and small
-// tiles.
+// tiles. Also: a dense FFN with dropout over one without, and for which numbers of pairs an expert
+// is faster without packing (kUnpackedPairs), forward passes only.
 //
 //   braid-bench-routed-ffn --json routed.json
 //
 // Experts are chosen by scores that are independent of each other, so loads are even. All cases
 // alternate, so that changes of the machine affect all equally; figures are medians over the
 // rounds.
+#include <cblas.h>
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "model/kernels/expert_selection.h"
+#include "model/kernels/expert_slabs.h"
 #include "model/kernels/fused_ffn.h"
 #include "model/kernels/routed_ffn.h"
 #include "nlohmann/json.hpp"
@@ -68,28 +71,58 @@ class FfnPasses {
         dy_(RandomValues(s.tokens * s.width, 1, 2)),
         weights_(RandomValues(3 * s.hidden * s.width, 0.02f, 3)),
         gradients_(weights_.size()),
+        keys_(2 * s.tokens),
         kept_(s.tokens * 2 * s.hidden),
         y_(x_.size()),
-        dx_(x_.size()) {}
+        dx_(x_.size()) {
+    std::mt19937 random(5);
+    for (uint32_t& key : keys_) key = random();
+  }
 
-  void Dense() {
+  void Dense(const UnitDropout& dropout = {}) {
     const FfnShape shape = {1, s_.tokens, s_.width, s_.hidden, 1};
-    FusedFfnForward(shape, x_.data(), nullptr, Matrices(), kept_.data(), y_.data(), s_.threads);
+    FusedFfnForward(shape, x_.data(), nullptr, Matrices(), kept_.data(), y_.data(), s_.threads,
+                    dropout);
     FusedFfnBackward(shape, x_.data(), nullptr, Matrices(), kept_.data(), dy_.data(), dx_.data(),
-                     nullptr, Gradients(), s_.threads);
+                     nullptr, Gradients(), s_.threads, dropout);
+  }
+
+  void DenseWithDropout() {
+    Dense({.kind = UnitDropout::kBernoulli,
+           .key_low = keys_.data(),
+           .key_high = keys_.data() + s_.tokens,
+           .rate = 0.1f});
   }
 
   void Choose(const RoutedCase& c) {
     scores_ = RandomValues(s_.tokens * c.num_experts, 1, 4);
+    gate_scores_.resize(scores_.size());
     chosen_.resize(s_.tokens * c.active);
     combine_.assign(chosen_.size(), 1.0f / static_cast<float>(c.active));
     combine_gradients_.resize(chosen_.size());
     Select(c);
   }
 
+  // The product of the gate, the choice and the sort. The choice is that of random scores.
+  void Route(const RoutedCase& c) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(s_.tokens),
+                static_cast<int>(c.num_experts), static_cast<int>(s_.width), 1, x_.data(),
+                static_cast<int>(s_.width), weights_.data(), static_cast<int>(s_.width), 0,
+                gate_scores_.data(), static_cast<int>(c.num_experts));
+    Select(c);
+    SortByExpert(chosen_, c.num_experts);
+  }
+
   void Select(const RoutedCase& c) {
     SelectExperts(scores_.data(), s_.tokens, c.num_experts, c.active, ExpertSelection::kTop,
                   chosen_.data());
+  }
+
+  // The forward pass of one expert for the first `pairs` tokens, packed or not.
+  void ForwardOfOneExpert(int64_t pairs, int64_t units, bool packed) {
+    const std::vector<int32_t> chosen(pairs, 0);
+    RoutedFfnForward({pairs, s_.width, units, 1, 1, packed ? 0 : pairs}, x_.data(),
+                     {chosen.data(), combine_.data()}, Matrices(), nullptr, y_.data(), 1);
   }
 
   void Forward(const RoutedCase& c) {
@@ -122,13 +155,15 @@ class FfnPasses {
 
   const Settings& s_;
   const std::vector<float> x_, dy_, weights_;
-  std::vector<float> gradients_, kept_, y_, dx_;
-  std::vector<float> scores_, combine_, combine_gradients_;
+  std::vector<float> gradients_;
+  std::vector<uint32_t> keys_;
+  std::vector<float> kept_, y_, dx_;
+  std::vector<float> scores_, gate_scores_, combine_, combine_gradients_;
   std::vector<int32_t> chosen_;
 };
 
 struct CaseTimes {
-  std::vector<double> forward, backward, frozen_backward, selection;
+  std::vector<double> forward, backward, frozen_backward, routing;
 };
 
 nlohmann::json Describe(const RoutedCase& c, const CaseTimes& times, double dense) {
@@ -141,28 +176,55 @@ nlohmann::json Describe(const RoutedCase& c, const CaseTimes& times, double dens
           {"backward_seconds", backward},
           {"over_share_of_dense", (forward + backward) / (share * dense)},
           {"frozen_backward_over_backward", Median(times.frozen_backward) / backward},
-          {"selection_over_dense", Median(times.selection) / dense}};
+          {"gate_choice_sort_over_dense", Median(times.routing) / dense}};
+}
+
+// Returns, for an expert of N 16, the microseconds of both ways by number of pairs, and the most
+// pairs at which it is faster not to pack.
+nlohmann::json MeasureUnpacked(const Settings& s, FfnPasses* passes) {
+  const int64_t units = s.hidden / 16;
+  nlohmann::json table = nlohmann::json::array();
+  int64_t most = 0;
+  for (const int64_t pairs : {1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32}) {
+    std::vector<double> packed, unpacked;
+    for (int round = 0; round <= 20 * s.rounds; ++round) {
+      const double with = SecondsOf([&] { passes->ForwardOfOneExpert(pairs, units, true); });
+      const double without = SecondsOf([&] { passes->ForwardOfOneExpert(pairs, units, false); });
+      if (round == 0) continue;  // generates kernels
+      packed.push_back(with);
+      unpacked.push_back(without);
+    }
+    if (Median(unpacked) < Median(packed)) most = pairs;
+    table.push_back({{"pairs", pairs},
+                     {"packed_us", 1e6 * Median(packed)},
+                     {"unpacked_us", 1e6 * Median(unpacked)}});
+  }
+  return {{"faster_up_to_pairs", most}, {"rule_pairs", kUnpackedPairs}, {"times", table}};
 }
 
 nlohmann::json Measure(const Settings& s) {
   const std::vector<RoutedCase> cases = {{16, 2},  {16, 4},         {16, 8}, {64, 16},
                                          {64, 32}, {16, 16, false}, {16, 16}};
   FfnPasses passes(s);
-  std::vector<double> dense;
+  std::vector<double> dense, dropped;
   std::vector<CaseTimes> times(cases.size());
   for (int round = 0; round <= s.rounds; ++round) {
     const double dense_seconds = SecondsOf([&] { passes.Dense(); });
-    if (round > 0) dense.push_back(dense_seconds);
+    const double dropped_seconds = SecondsOf([&] { passes.DenseWithDropout(); });
+    if (round > 0) {
+      dense.push_back(dense_seconds);
+      dropped.push_back(dropped_seconds);
+    }
     for (size_t i = 0; i < cases.size(); ++i) {
       const RoutedCase& c = cases[i];
       passes.Choose(c);
       CaseTimes now;
-      now.selection.push_back(SecondsOf([&] { passes.Select(c); }));
+      now.routing.push_back(SecondsOf([&] { passes.Route(c); }));
       now.forward.push_back(SecondsOf([&] { passes.Forward(c); }));
       now.backward.push_back(SecondsOf([&] { passes.Backward(c, /*trained=*/true); }));
       now.frozen_backward.push_back(SecondsOf([&] { passes.Backward(c, /*trained=*/false); }));
       if (round == 0) continue;  // warms up caches and generated kernels
-      times[i].selection.push_back(now.selection[0]);
+      times[i].routing.push_back(now.routing[0]);
       times[i].forward.push_back(now.forward[0]);
       times[i].backward.push_back(now.backward[0]);
       times[i].frozen_backward.push_back(now.frozen_backward[0]);
@@ -174,6 +236,8 @@ nlohmann::json Measure(const Settings& s) {
                            {"threads", s.threads},
                            {"rounds", s.rounds},
                            {"dense_seconds", Median(dense)},
+                           {"bernoulli_over_dense", Median(dropped) / Median(dense)},
+                           {"unpacked", MeasureUnpacked(s, &passes)},
                            {"cases", nlohmann::json::array()}};
   for (size_t i = 0; i < cases.size(); ++i) {
     result["cases"].push_back(Describe(cases[i], times[i], Median(dense)));

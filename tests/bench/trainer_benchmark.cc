@@ -4,20 +4,20 @@
 //   braid-bench-trainer --json trainer.json
 //
 // A step consists of several micro-batches of one sequence, followed by AdamW. Rates count the
-// matrix products of the model, without those that are recomputed.
+// matrix products of the model, without those that are recomputed. `--parts routed` measures the
+// model of `braid reproduce --paper smoe-dropout` dense, with dropout, and with half of its
+// experts.
 #include <cblas.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,14 +26,10 @@
 #include "model/config/model_config.h"
 #include "model/config/model_flops.h"
 #include "model/kernels/fused_ffn.h"
-#include "model/kernels/phase_times.h"
 #include "model/language_model.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/or_exit.h"
-#include "trainer/gradient_clip.h"
-#include "trainer/parallel/communicator.h"
-#include "trainer/training_state.h"
-#include "trainer/weight_update.h"
+#include "tests/bench/trainee.h"
 
 namespace braid {
 namespace {
@@ -46,22 +42,8 @@ struct Settings {
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string json;
   int memory_of = 0;  // experts; 1: dense
+  std::vector<std::string> parts = {"memory", "ffn", "generation", "steps", "routed"};
 };
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double SecondsOf(const std::function<void()>& work) {
-  const double begin = Now();
-  work();
-  return Now() - begin;
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + values.size() / 2);
-  return values[values.size() / 2];
-}
 
 v1::ModelConfig ConfigOf(const Settings& s, int num_experts) {
   v1::ModelConfig config;
@@ -93,90 +75,6 @@ class ProductPeak {
   static constexpr int kSize = 2048;
   std::vector<float> a_ = std::vector<float>(kSize * kSize, 0.5f), b_ = a_, c_ = a_;
   double best_ = 0;
-};
-
-// A model that trains on random tokens.
-class Trainee {
- public:
-  Trainee(const Settings& s, int num_experts, bool muon = false) : settings_(s) {
-    state_.model = OrExit(LanguageModel::Create(ConfigOf(s, num_experts), /*seed=*/1));
-    state_.moments = {0, state_.model->values().size()};
-    state_.m.assign(state_.moments.size(), 0.0f);
-    state_.v = state_.m;
-    optimizer_.set_beta1(0.9);
-    optimizer_.set_beta2(0.95);
-    optimizer_.set_epsilon(1e-8);
-    optimizer_.set_clip_norm(1);
-    if (muon) optimizer_.set_algorithm(v1::MUON);
-    optimizer_.set_muon_momentum(0.95);
-    std::mt19937 random(2);
-    for (int64_t i = 0; i <= s.sequence_length; ++i) {
-      tokens_.push_back(static_cast<int32_t>(random() % s.vocab_size));
-    }
-  }
-
-  LanguageModel& model() { return *state_.model; }
-
-  void ZeroGradients() {
-    Measure([&] { std::ranges::fill(state_.model->gradients(), 0.0f); });
-  }
-
-  void MicroBatch() {
-    Measure([&] {
-      const std::span<const int32_t> all(tokens_);
-      const size_t length = all.size() - 1;
-      OrExit(state_.model
-                 ->ForwardBackward(all.first(length), all.last(length), 1,
-                                   1.0 / static_cast<double>(length), false)
-                 .status());
-    });
-  }
-
-  void Update() {
-    Measure([&] {
-      const double norm = GlobalNorm(model().gradients());
-      OrExit(UpdateWeights(optimizer_, 1e-4, norm, state_, alone_));
-    });
-    steps_.push_back(seconds_);
-    seconds_ = 0;
-  }
-
-  double step_seconds() const { return Median(steps_); }
-  size_t state_bytes() const { return 4 * state_.model->values().size() * sizeof(float); }
-
-  // Mean seconds per step of each phase.
-  nlohmann::json TimeSplit() const {
-    static constexpr const char* kNames[kNumPhases] = {"data",      "router",        "merge",
-                                                       "ffn",       "attention",     "head",
-                                                       "optimizer", "communication", "checkpoint"};
-    nlohmann::json split;
-    const double steps = static_cast<double>(steps_.size());
-    double rest = 0;
-    for (double seconds : steps_) rest += seconds / steps;
-    for (size_t i = 0; i < kNumPhases; ++i) {
-      split[kNames[i]] = phases_[i] / steps;
-      rest -= phases_[i] / steps;
-    }
-    split["other"] = rest;
-    return split;
-  }
-
- private:
-  void Measure(const std::function<void()>& work) {
-    TakePhaseSeconds();
-    seconds_ += SecondsOf(work);
-    const PhaseSeconds spent = TakePhaseSeconds();
-    for (size_t i = 0; i < kNumPhases; ++i) phases_[i] += spent[i];
-  }
-
-  const Settings settings_;
-  TrainingState state_;
-  v1::OptimizerConfig optimizer_;
-  SingleProcess alone_;
-  std::vector<int32_t> tokens_;
-  double seconds_ = 0;
-  std::vector<double> steps_;
-  PhaseSeconds phases_ = {};
 };
 
 // Measures only the FFN, forward and backward, over one sequence.
@@ -233,7 +131,8 @@ void MeasureFfn(const Settings& s, nlohmann::json* report) {
 
 void MeasureSteps(const Settings& s, nlohmann::json* report) {
   ProductPeak peak;
-  Trainee dense(s, 1), moe8(s, 8), moe32(s, 32), muon(s, 1, /*muon=*/true);
+  Trainee dense(ConfigOf(s, 1)), moe8(ConfigOf(s, 8)), moe32(ConfigOf(s, 32));
+  Trainee muon(ConfigOf(s, 1), /*muon=*/true);
   const std::vector<Trainee*> all = {&dense, &moe8, &moe32, &muon};
   for (int step = 0; step < s.steps; ++step) {
     for (Trainee* t : all) t->ZeroGradients();
@@ -263,6 +162,44 @@ void MeasureSteps(const Settings& s, nlohmann::json* report) {
                                      {"muon", muon.TimeSplit()}};
 }
 
+v1::ModelConfig RoutedConfig(int active, double dropout) {
+  v1::ModelConfig config;
+  config.set_preset("tiny");
+  config.set_d_ff(1024);
+  config.set_sequence_length(256);
+  if (dropout > 0) config.mutable_dropout()->set_rate(dropout);
+  if (active > 0) {
+    v1::RoutingConfig* const routing = config.mutable_routing();
+    routing->set_router(v1::TOKEN_CHOICE);
+    routing->set_num_experts(16);
+    routing->mutable_token()->set_gate(v1::TokenRouting::FROZEN);
+    routing->mutable_token()->set_active_experts(active);
+  }
+  return OrExit(ResolveModelConfig(config));
+}
+
+void MeasureRouted(nlohmann::json* report) {
+  constexpr int kSteps = 60, kSequences = 8;
+  const auto trainee = [](int active, double rate) {
+    return Trainee(RoutedConfig(active, rate), /*muon=*/false, kSequences);
+  };
+  Trainee dense = trainee(0, 0), dropout = trainee(0, 0.1), half = trainee(8, 0);
+  const std::vector<Trainee*> all = {&dense, &dropout, &half};
+  for (int step = 0; step < kSteps; ++step) {
+    for (Trainee* t : all) {
+      t->ZeroGradients();
+      t->MicroBatch();
+      t->Update();
+    }
+  }
+  (*report)["routed"] = {
+      {"dense_step_seconds", dense.step_seconds()},
+      {"dropout_over_dense_step", dropout.step_seconds() / dense.step_seconds()},
+      {"half_of_experts_over_dense_step", half.step_seconds() / dense.step_seconds()},
+      {"time_split_seconds",
+       {{"dense", dense.TimeSplit()}, {"half_of_experts", half.TimeSplit()}}}};
+}
+
 // Measures the tokens per second of cached generation after a prompt of one segment.
 double DecodeSeconds(LanguageModel& model, const Settings& s, int num_tokens) {
   const auto decoder = model.NewDecoder(MergeMode::kPrompt);
@@ -275,7 +212,7 @@ double DecodeSeconds(LanguageModel& model, const Settings& s, int num_tokens) {
 
 void MeasureGeneration(const Settings& s, nlohmann::json* report) {
   constexpr int kTokens = 200, kRounds = 5;
-  Trainee dense(s, 1), moe8(s, 8);
+  Trainee dense(ConfigOf(s, 1)), moe8(ConfigOf(s, 8));
   std::vector<double> dense_seconds, moe_seconds;
   for (int round = 0; round < kRounds; ++round) {
     dense_seconds.push_back(DecodeSeconds(dense.model(), s, kTokens));
@@ -287,7 +224,7 @@ void MeasureGeneration(const Settings& s, nlohmann::json* report) {
 
 // Prints the peak memory of micro-batches and an update; run in a child process.
 void PrintMemory(const Settings& s) {
-  Trainee trainee(s, s.memory_of);
+  Trainee trainee(ConfigOf(s, s.memory_of));
   for (int i = 0; i < s.micro_batches; ++i) trainee.MicroBatch();
   trainee.Update();
   rusage usage{};
@@ -339,10 +276,12 @@ int Run(const Settings& s, const std::string& program) {
                            {"micro_batches", s.micro_batches},
                            {"steps", s.steps},
                            {"blas", BlasCoreName()}};
-  MeasureMemories(s, program, &report);
-  MeasureFfn(s, &report);
-  MeasureGeneration(s, &report);
-  MeasureSteps(s, &report);
+  const auto wants = [&](const char* part) { return std::ranges::count(s.parts, part) > 0; };
+  if (wants("memory")) MeasureMemories(s, program, &report);
+  if (wants("ffn")) MeasureFfn(s, &report);
+  if (wants("generation")) MeasureGeneration(s, &report);
+  if (wants("routed")) MeasureRouted(&report);
+  if (wants("steps")) MeasureSteps(s, &report);
   const std::string text = report.dump(2) + "\n";
   std::cout << text;
   if (!s.json.empty()) std::ofstream(s.json) << text;
@@ -362,6 +301,10 @@ int main(int argc, char** argv) {
   app.add_option("--micro-batches", s.micro_batches, "Sequences per step")->capture_default_str();
   app.add_option("--layers", s.num_layers)->capture_default_str();
   app.add_option("--length", s.sequence_length)->capture_default_str();
+  app.add_option("--parts", s.parts, "What to measure")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"memory", "ffn", "generation", "steps", "routed"}))
+      ->capture_default_str();
   app.add_option("--memory-of", s.memory_of)->group("");
   CLI11_PARSE(app, argc, argv);
   return braid::Run(s, std::filesystem::read_symlink("/proc/self/exe").string());

@@ -53,9 +53,14 @@ class Experiment:
         return json.loads(path.read_text())
 
     def job(self):
+        """Returns the corpus job of the texts."""
         return self.kept("job", lambda: self.braid(
             "submit", *self.text, "--order", "random", "--vocab-size", 4096, "--sequence-length", 256,
             "--request-id", "tuning-outcomes-text", "--wait"))["id"]
+
+    def dataset(self):
+        """Returns the dataset directory of the job."""
+        return self.braid("status", self.job())["result"]["dataset_dir"]
 
     def base(self, steps):
         """Returns the run of a base model; of one step without a learning rate it is random."""
@@ -157,7 +162,7 @@ def forgetting(experiment, task):
             for kind in ("lora", "full")}
     for first, second in ((experiment.base(2000), runs["lora"]), (runs["lora"], runs["full"])):
         result = experiment.kept(f"forgetting-{task}-{first}-{second}", lambda: experiment.braid(
-            "eval", "perplexity", first, second, "--data", experiment.job(), *experiment.threads,
+            "eval", "perplexity", first, second, "--data", experiment.dataset(), *experiment.threads,
             "--max-windows", 64))
         print(f"forgetting {task}: {second} minus {first}: {json.dumps(result['comparisons'])[:600]}", flush=True)
 

@@ -116,8 +116,7 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
   AddExpertSplit(command, &options->split);
   command
       ->add_option("--routing-seed", options->routing_seed,
-                   "Seed of the experts of models with the gate RANDOM (default: all experts "
-                   "together)")
+                   "Seed for the gate RANDOM (default: use all experts)")
       ->check(Seed());
   command
       ->add_option("--max-windows", options->max_windows,

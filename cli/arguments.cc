@@ -271,8 +271,8 @@ void AddStrict(CLI::App* command, bool* strict) {
 
 void AddState(CLI::App& app, std::filesystem::path& state) {
   app.add_option("--state", state,
-                 "Directory of the lists of jobs and runs; give one on a local disk if the file "
-                 "system of --home has no locks, and then use one host (default: --home)")
+                 "Directory for the lists of jobs and runs; use a local disk, and only one host, "
+                 "if the file system of --home has no locks (default: --home)")
       ->type_name("DIR")
       ->envname("BRAID_STATE")
       ->transform(AbsolutePathValue())

@@ -57,9 +57,9 @@ int main(int argc, char** argv) {
                  "Maximum word pieces per text; 0: all positions")
       ->check(braid::IntegerBetween(0, 1 << 20));
   app.add_option("--text-prefix", options.prefix,
-                 "Text before each text (default: the default prompt of the model)");
+                 "Prefix added to each text (default: the default prompt of the model)");
   app.add_flag_callback(
-      "--no-text-prefix", [&options] { options.prefix = ""; }, "Put nothing before texts");
+      "--no-text-prefix", [&options] { options.prefix = ""; }, "Add no prefix");
   app.add_option("--threads", num_threads, "Number of threads (default: all cores)")
       ->check(braid::IntegerBetween(0, 1024));
   if (const auto end = braid::ParseArguments(app, "braid-embedder", argc, argv)) return *end;

@@ -132,8 +132,8 @@ void AddConvertCommand(CommandLine& program) {
   used_by->needs(keep);
   CLI::Option* noise = command
                            ->add_option("--noise", options->noise,
-                                        "Add uniform noise of this many standard deviations of a "
-                                        "matrix to every matrix, before tuning")
+                                        "Add uniform noise to each matrix before tuning, of this many of "
+                                        "its standard deviations")
                            ->check(PositiveUpTo(100))
                            ->excludes(experts)
                            ->excludes(copies)

@@ -127,7 +127,7 @@ void AddDeleteCommands(CommandLine& program) {
   auto options = std::make_shared<DeleteOptions>();
   CLI::App* remove = program.app.add_subcommand(
       "delete", "Delete jobs and runs that have ended, with their files");
-  remove->add_option("id", options->ids, "Job or run ids; nothing is deleted if one may not be")
+  remove->add_option("id", options->ids, "Job or run ids; if one of them cannot be deleted, none is")
       ->required();
   AddConfirmation(remove, *options);
   remove->footer(

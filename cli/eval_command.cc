@@ -150,8 +150,7 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
       ->check(PositiveInt32());
   command
       ->add_option("--routing-seed", options->routing_seed,
-                   "Seed of the experts of models with the gate RANDOM (default: all experts "
-                   "together)")
+                   "Seed for the gate RANDOM (default: use all experts)")
       ->check(Seed());
   AddInputNoise(command, &options->noise);
   command

@@ -167,8 +167,7 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
       ->check(PositiveInt32());
   command
       ->add_option("--routing-seed", options->routing_seed,
-                   "Seed of the experts of models with the gate RANDOM (default: all experts "
-                   "together)")
+                   "Seed for the gate RANDOM (default: use all experts)")
       ->check(Seed());
   AddInputNoise(command, &options->noise);
   command

@@ -232,12 +232,12 @@ void AddSearch(CLI::App* command, GenerateOptions& options) {
       ->check(IntegerBetween(1, kMaxBeams));
   command
       ->add_option("--length-penalty", options.length_penalty,
-                   "Exponent of the length by which a beam's log probability is divided")
+                   "Length penalty a: a beam's score is log p / length^a")
       ->capture_default_str()
       ->check(NumberBetween(0, 10));
   command
       ->add_option("--no-repeat-ngram", options.no_repeat_ngram,
-                   "Generate no sequence of this many tokens twice; 0 allows all")
+                   "Never repeat an n-gram of this many tokens; 0 disables")
       ->capture_default_str()
       ->check(IntegerBetween(0, INT32_MAX));
 }
@@ -270,8 +270,7 @@ void AddSampling(CLI::App* command, GenerateOptions& options) {
       ->check(PositiveInt32());
   command
       ->add_option("--routing-seed", options.routing_seed,
-                   "Seed of the experts of models with the gate RANDOM (default: all experts "
-                   "together)")
+                   "Seed for the gate RANDOM (default: use all experts)")
       ->check(Seed());
   command->add_flag(
       "--show-routing", options.show_routing,

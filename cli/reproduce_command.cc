@@ -286,8 +286,7 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
 void AddCorpus(CLI::App* command, ReproduceOptions* options) {
   command->add_option(
       "paths", options->paths,
-      "Files (.jsonl, .jsonl.gz, .jsonl.zst, .txt) or directories of text (default: "
-      "this machine's text)");
+      "Files and directories of text, as for 'braid submit' (default: this machine's text)");
   command->add_option("--text-field", options->text_field,
                       FieldHelpText("braid.v1.CorpusSpec", "", "ingest.text_field"));
   command->add_option("--domain-field", options->domain_field,

@@ -200,7 +200,7 @@ absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
   const bool killed = exit_code > 128;
   if (!loaded_ && !killed) return failure;
   return absl::UnavailableError(absl::StrCat(failure.message(),
-                                             exit_code == 128 + SIGKILL ? " (out of memory?)" : "",
+                                             exit_code == 128 + SIGKILL ? " (probably out of memory)" : "",
                                              "; repeat the request to restart it"));
 }
 

@@ -79,7 +79,7 @@ int64_t DocumentEndsOffset(int64_t num_sequences) { return kLengthsOffset + 12 *
 absl::Status CheckHeader(std::string_view index, const std::filesystem::path& path) {
   if (index.substr(0, kIndexedDatasetMagic.size()) != kIndexedDatasetMagic) {
     return CorruptFile(
-        path, {"magic", 0, "other bytes", "MMIDIDX\\0\\0", "Is this a Megatron-LM .idx file?"});
+        path, {"magic", 0, "other bytes", "MMIDIDX\\0\\0", "Check that it is a Megatron-LM .idx file"});
   }
   if (index.size() < kLengthsOffset) {
     return CorruptFile(path, {"length", 0, absl::StrCat(index.size(), " bytes"),

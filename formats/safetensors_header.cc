@@ -153,7 +153,7 @@ absl::StatusOr<std::string_view> FindJson(std::string_view file,
   const int64_t limit = std::min(kHeaderLimit, file_bytes - kLengthBytes);
   if (length > static_cast<uint64_t>(limit)) {
     return CorruptFile(path, {"header length", 0, absl::StrCat(length),
-                              absl::StrCat("at most ", limit), "Is this a safetensors file?"});
+                              absl::StrCat("at most ", limit), "Check that it is a safetensors file"});
   }
   return file.substr(kLengthBytes, length);
 }

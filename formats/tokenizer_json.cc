@@ -230,7 +230,7 @@ absl::Status ParseAddedTokens(const Json& root, const std::string& file, Tokeniz
     AddedToken token{.content = content.get<std::string>(),
                      .special = IsTrue(tokens[i], "special"),
                      .normalized = IsTrue(tokens[i], "normalized")};
-    // Special tokens are never searched in text, so how is of no account.
+    // Special tokens are never matched in text, so these options have no effect.
     if (!token.special) {
       RETURN_IF_ERROR(RequireUnset(tokens[i], {"single_word", "lstrip", "rstrip"}, where));
     }

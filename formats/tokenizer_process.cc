@@ -89,7 +89,7 @@ absl::StatusOr<TokenizerProcess::Outcome> TokenizerProcess::Train(
   if (end.signal.has_value()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(kProgramName, " was killed by signal ", *end.signal,
-                     " (out of memory?); lower tokenizer.sample_bytes and resume"));
+                     " (probably out of memory); lower tokenizer.sample_bytes and resume"));
   }
   if (!end.exit_code.has_value()) {
     return absl::InternalError(absl::StrCat(

@@ -39,7 +39,7 @@ struct GenerationPrompt {
 absl::StatusOr<GenerationPrompt> PromptOf(const v1::GenerateRequest& request,
                                           const v1::ModelConfig& model, const Tokenizer& tokenizer);
 
-// Returns the error of PromptOf that the request has whatever its prompt.
+// Returns the errors of PromptOf that do not depend on the prompt.
 absl::Status CheckChat(const v1::GenerateRequest& request, const v1::ModelConfig& model);
 
 }  // namespace braid

@@ -124,7 +124,7 @@ struct BatchIdentity {
   // together: one sum for each mixing layer, and another one in the backward pass where the choice
   // has a gradient. It must therefore be set on all ranks or on none.
   RankSum sum_over_ranks = nullptr;
-  // The sequences stand in on a rank that has none of the batch: they do not count in its choices.
+  // Placeholder sequences of a rank without data: excluded from the batch's choices.
   bool stands_in = false;
 };
 

@@ -47,8 +47,9 @@ absl::StatusOr<SeedMeasurement> MeasureTasks(const Evidence& evidence, const Tas
       if (differences.empty()) differences.resize(values->size());
       if (differences.size() != values->size()) {
         return absl::FailedPreconditionError(absl::StrCat(
-            TunedText(arm, task, seed), ", was asked ", values->size(), " examples of ", task.asked,
-            ", another one ", differences.size(), "; repeat the experiment in a new directory"));
+            TunedText(arm, task, seed), ", was scored on ", values->size(), " examples of ",
+            task.asked, ", another model on ", differences.size(),
+            "; repeat the experiment in a new directory"));
       }
       for (size_t i = 0; i < values->size(); ++i) differences[i] += arm.sign * (*values)[i];
     }
@@ -87,7 +88,7 @@ absl::StatusOr<EffectEstimate> TaskEffect(const Evidence& evidence, const TaskCo
       continue;
     }
     return absl::FailedPreconditionError(
-        "models with different seeds were asked different numbers of examples; repeat the "
+        "models with different seeds were scored on different numbers of examples; repeat the "
         "experiment in a new directory");
   }
   return EstimateEffect(seeds, options);

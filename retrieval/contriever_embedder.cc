@@ -116,7 +116,7 @@ absl::Status ContrieverEmbedder::EmbedBatch(const std::vector<WordPieces>& texts
     const std::span<float> vector = std::span(pooled).subspan(row * width, width);
     if (!std::isfinite(std::accumulate(vector.begin(), vector.end(), 0.0f))) {
       return absl::InternalError(
-          "contriever: got a vector that is not finite; are the weights those of config.json?");
+          "contriever: got a vector that is not finite; check that the weights belong to config.json");
     }
     Normalize(vector);
     std::ranges::copy(vector, vectors.begin() + static_cast<int64_t>(batch[row] * width));

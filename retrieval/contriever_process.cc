@@ -110,7 +110,7 @@ class ContrieverProcess::Child {
     if (end.signal.has_value()) {
       return absl::ResourceExhaustedError(absl::StrCat(kProgramName, " was killed by signal ",
                                                        *end.signal, " (", strsignal(*end.signal),
-                                                       "; out of memory?); lower max_tokens"));
+                                                       "; probably out of memory); lower max_tokens"));
     }
     return absl::InternalError(absl::StrCat(kProgramName, " exited with code ",
                                             end.exit_code ? absl::StrCat(*end.exit_code) : "?",

@@ -212,7 +212,7 @@ absl::Status EmbeddingClient::Replicas::TakeReady(const EmbeddingEvent& event, R
   if (!absl::SimpleAtoi(event.dimension, &dimension) || dimension < 1 ||
       event.fingerprint.empty()) {
     return replica->Locate(absl::FailedPreconditionError(
-        "sent neither dimension nor fingerprint; is it a braid embedding server?"));
+        "sent neither dimension nor fingerprint; check that a braid embedding server listens there"));
   }
   if (reference_.empty()) {
     dimension_ = dimension;

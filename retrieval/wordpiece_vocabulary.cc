@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::string_view>> SplitLines(std::string_view text,
                                                          const std::filesystem::path& path) {
   if (text.size() > kMaxBytes) {
     return VocabularyError(path, absl::StrCat("got ", text.size(), " bytes, expected at most ",
-                                              kMaxBytes, "; is it a vocab.txt?"));
+                                              kMaxBytes, "; check that it is a vocab.txt"));
   }
   std::vector<std::string_view> lines;
   while (!text.empty()) {

@@ -46,7 +46,7 @@ absl::Status Refused(const char* field) {
                    "continues; leave it unset"));
 }
 
-// Refuses what the checkpoint determines: model, data, and the learning rate so far.
+// Rejects settings that the checkpoint fixes: model, data, and the learning rate so far.
 absl::Status CheckAsked(const v1::RunSpec& asked) {
   v1::OptimizerConfig optimizer = asked.optimizer();
   optimizer.clear_decay();
@@ -168,7 +168,7 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
   }
   branch.MergeFrom(asked);
   if (asked.name().empty()) branch.set_name(absl::StrCat(source.name(), "@", step));
-  // Shares of the run would mean other steps in a run of another length.
+  // A share of the run would be another number of steps here.
   const int64_t warmup = WarmupSteps(source), dense = DenseSteps(source);
   branch.set_num_steps(num_steps);
   branch.mutable_optimizer()->set_schedule(v1::WSD);

@@ -119,7 +119,7 @@ absl::Status ConvertAmounts(const StepSize& size, std::span<const DatasetInfo> i
                             v1::RunSpec* spec) {
   if (spec->has_num_steps() || spec->has_length()) {
     return absl::InvalidArgumentError(
-        "num_steps: got a length of the run with datasets in tokens or epochs, which give it; "
+        "num_steps: datasets with tokens or epochs determine the length of the run; "
         "leave it unset, or give the datasets shares");
   }
   std::vector<double> instances;

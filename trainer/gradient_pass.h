@@ -61,7 +61,7 @@ struct RankBatch {
 
 // Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
 // where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.
-// A rank without sequences stands in where layers are chosen for the whole batch. When a loss or
+// A rank without data passes placeholder sequences where layers are chosen for the whole batch. When a loss or
 // gradient is not finite and must be, every rank returns the same Internal error
 // naming step, rank and instances, and the weights are unchanged.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,

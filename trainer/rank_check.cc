@@ -91,7 +91,7 @@ absl::Status WriteProbe(const std::filesystem::path& folder, int rank) {
   if (error) {
     return absl::UnavailableError(absl::StrCat(HostName(), " cannot create ", folder.string(), ": ",
                                                error.message(),
-                                               "; is the directory shared with this host?"));
+                                               "; mount the directory on this host"));
   }
   return WriteFileAtomically(folder / FileOf(rank), FileOf(rank));
 }

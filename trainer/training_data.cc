@@ -16,8 +16,9 @@ absl::StatusOr<DataLoader> OpenInstances(const std::string& dataset_dir, const D
   const std::filesystem::path prefix = std::filesystem::path(dataset_dir) / "instances";
   ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(prefix, info));
   if (loader.num_instances() == info.num_instances && info.num_instances > 0) return loader;
-  return absl::DataLossError(absl::StrCat(prefix.string(), ".idx has ", loader.num_instances(),
-                                          " instances, dataset.json says ", info.num_instances));
+  return absl::DataLossError(absl::StrCat(prefix.string(), ".idx: got ", loader.num_instances(),
+                                          " instances, expected the ", info.num_instances,
+                                          " of dataset.json"));
 }
 
 }  // namespace

@@ -147,8 +147,8 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   const int world_size = environment_.communicator->world_size();
   if (world_size != spec_.world_size()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("run.textproto says world_size: ", spec_.world_size(), ", but ", world_size,
-                     " ranks were started; start it with 'mpirun -n ", spec_.world_size(), "'"));
+        absl::StrCat("world_size: got ", world_size, " ranks, expected the ", spec_.world_size(),
+                     " of run.textproto; start it with 'mpirun -n ", spec_.world_size(), "'"));
   }
   // Rank 0 verifies for all: the ranks read the same files.
   ASSIGN_OR_RETURN(data_, TrainingData::Open(spec_, /*verify=*/leads()));

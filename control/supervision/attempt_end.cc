@@ -75,7 +75,7 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
   if (!texts.empty()) return end;
   const std::string log = LogExcerpt(LogOfAttempt(run, kNoticeBytes));
   absl::StrAppend(&end.cause, "; ",
-                  log.empty() ? absl::StrCat(run.log().string(), " does not say why (killed?)")
+                  log.empty() ? absl::StrCat(run.log().string(), " has no error message; the process may have been killed")
                               : absl::StrCat("the end of trainer.log:\n", log));
   return end;
 }

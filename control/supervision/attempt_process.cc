@@ -170,7 +170,7 @@ absl::Status AttemptProcess::End(const RunDirectory& run) {
   if (WaitUntilGone(run, kKillSeconds)) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("processes of ", run.root().string(), " did not exit within ", kKillSeconds,
-                   " s of SIGKILL (hanging file system?); the next attempt fences them off"));
+                   " s of SIGKILL (possibly a hanging file system); the next attempt fences them off"));
 }
 
 }  // namespace braid

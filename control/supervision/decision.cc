@@ -133,8 +133,8 @@ constexpr std::array kRules = {
            return Fail(seen, limits, v1::LAUNCH_FAILED, seen.retryable);
          }},
 
-    // The pause before a restart. The incident of the last attempt is recorded: whatever its
-    // exit.json says counts no more, except that it had succeeded in the very last moment.
+    // The pause before a restart. The incident of the last attempt is recorded, so its exit.json
+    // is ignored unless it records success.
     Rule{"failed attempt still running",
          [](Seen seen, Limits) {
            return IsRestarting(seen) && (IsRunning(seen) || seen.attempt == AttemptPhase::kExited);
@@ -235,7 +235,7 @@ constexpr std::array kRules = {
            return Fail(seen, limits, v1::LOST, true,
                        IsSelf(seen)
                            ? "run lost: mpirun and its supervisor exited without writing exit.json "
-                             "(host reboot?)"
+                             "(possibly a host reboot)"
                            : "run lost: its supervisor is on another machine and no rank has sent "
                              "a heartbeat for a while; resume it to restart it");
          }},

@@ -116,7 +116,7 @@ double EffectOf(const SeedMeasurement& measurement) {
 
 EffectEstimate EstimateEffect(std::span<const SeedMeasurement> seeds,
                               const PairedBootstrapOptions& options) {
-  BRAID_CHECK(!seeds.empty()) << "an effect of no seed";
+  BRAID_CHECK(!seeds.empty()) << "an effect requires at least one seed";
   EffectEstimate estimate;
   for (const SeedMeasurement& seed : seeds) {
     CheckSame(seeds.front(), seed);
@@ -133,7 +133,7 @@ EffectEstimate EstimateEffect(std::span<const SeedMeasurement> seeds,
 
 EffectEstimate EstimateOverSeeds(std::span<const double> by_seed,
                                  const PairedBootstrapOptions& options) {
-  BRAID_CHECK(!by_seed.empty()) << "an effect of no seed";
+  BRAID_CHECK(!by_seed.empty()) << "an effect requires at least one seed";
   EffectEstimate estimate;
   estimate.by_seed.assign(by_seed.begin(), by_seed.end());
   estimate.effect = Mean(by_seed);

@@ -90,7 +90,8 @@ absl::Status CheckTiedHead(const fs::path& directory, const WeightFiles& weights
   if (same) return absl::OkStatus();
   return BadTensor(
       directory, kHead,
-      absl::StrCat("differs from ", embedding, ", but config.json says tie_word_embeddings"));
+      absl::StrCat("differs from ", embedding,
+                   ", expected the same values, as tie_word_embeddings is true in config.json"));
 }
 
 absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weights,

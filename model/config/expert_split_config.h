@@ -26,13 +26,13 @@ absl::StatusOr<std::set<int>> LayersToSplit(const v1::ExpertSplit& split, int nu
 absl::StatusOr<v1::ModelConfig> ExpertSplitConfig(const v1::ModelConfig& dense,
                                                   const v1::ExpertSplit& split);
 
-// Checks that the experts of a resolved configuration are slices of one FFN that with all of them
-// active compute what it does. InvalidArgument says why not.
+// Checks that all experts of a resolved configuration together compute one FFN, of which they are
+// slices. InvalidArgument says why not.
 absl::Status CheckJoinable(const v1::ModelConfig& resolved);
 
 // Checks that a run of a resolved configuration can be exported as a dense model
 // (Finetuning.recompose): CheckJoinable, and a gate that is not trained, since the dense model has
-// no place for one. InvalidArgument says why not and what would do.
+// no place for one. InvalidArgument says why not and names a valid alternative.
 absl::Status CheckRecomposable(const v1::ModelConfig& resolved);
 
 }  // namespace braid

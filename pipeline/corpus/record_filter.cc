@@ -50,7 +50,7 @@ std::partial_ordering Compare(const FieldValue& value, const FilterLiteral& lite
   return std::get<bool>(value) <=> std::get<bool>(literal);
 }
 
-// Returns what a test can be for values from `low` to `high`, both known.
+// Returns the possible results of a test for values in [low, high], both known.
 Truths Within(const FilterNode& node, const FieldValue& low, const FieldValue& high) {
   bool any = false, all = false;  // whether a value can be equal to a literal, or must be
   for (const FilterLiteral& literal : node.literals) {

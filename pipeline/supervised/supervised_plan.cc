@@ -275,7 +275,7 @@ int64_t CountControlTexts(const RecordSet& set, const ChatMarkers& markers) {
 
 absl::Status Refuse(const std::string& place, const std::string& fault) {
   return absl::InvalidArgumentError(
-      absl::StrCat(place, ": ", fault, ", which --strict refuses; mend it, or omit --strict"));
+      absl::StrCat(place, ": ", fault, ", which --strict refuses; correct the record, or omit --strict"));
 }
 
 absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::string> duplicates,

@@ -15,6 +15,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "client/terminal/source_warning.h"
+#include "formats/safetensors.h"
 #include "inference/huggingface/adapter_files.h"
 #include "model/config/mixtral.h"
 #include "rpc/interrupt.h"
@@ -146,6 +147,15 @@ std::string StatedBase(const fs::path& adapter) {
   const nlohmann::json json = ObjectIn(adapter / kAdapterConfigFile);
   const auto name = json.find("base_model_name_or_path");
   return name != json.end() && name->is_string() ? name->get<std::string>() : "";
+}
+
+// Returns whether the adapters in `directory` have checksums of their base.
+bool HasBaseChecksums(const fs::path& directory) {
+  const absl::StatusOr<SafetensorsFile> file =
+      SafetensorsFile::Open(directory / kAdapterWeightsFile);
+  return file.ok() && std::ranges::any_of(file->metadata(), [](const auto& entry) {
+           return entry.first.starts_with(kBaseChecksum);
+         });
 }
 
 // Warns of adapters without checksums of their base when the last folder of neither name is a part

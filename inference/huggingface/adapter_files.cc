@@ -30,8 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kImportedAdapter[] = "imported";
-// In the metadata of the weights: the CRC-32C of a matrix of the base, before its name.
-constexpr char kBaseChecksum[] = "base_crc32c.";
 
 absl::Status CheckExportable(const ModelPath& model) {
   const v1::Finetuning& finetuning = model.state.partial.finetuning();
@@ -199,14 +197,6 @@ absl::StatusOr<TrainingState> AdapterState(const v1::ImportRequest& request,
 }
 
 }  // namespace
-
-bool HasBaseChecksums(const fs::path& directory) {
-  const absl::StatusOr<SafetensorsFile> file =
-      SafetensorsFile::Open(directory / kAdapterWeightsFile);
-  return file.ok() && std::ranges::any_of(file->metadata(), [](const auto& entry) {
-           return entry.first.starts_with(kBaseChecksum);
-         });
-}
 
 absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool force,
                                                  const fs::path& output) {

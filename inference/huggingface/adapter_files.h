@@ -15,6 +15,8 @@
 namespace braid {
 
 inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
+// Begins the keys of its metadata that hold checksums of the base's matrices.
+inline constexpr char kBaseChecksum[] = "base_crc32c.";
 
 // Returns the files of which an export, of a model or of adapters, has one.
 inline std::vector<std::string> ExportMarkers() { return {"config.json", kAdapterConfigFile}; }
@@ -31,9 +33,6 @@ absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool fo
 // other names or shapes), and a base that has adapters itself. FailedPrecondition names the first
 // matrix of the base whose checksum is not that of the file, where it has checksums.
 absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& request);
-
-// Returns whether the adapters in `directory` have checksums of their base.
-bool HasBaseChecksums(const std::filesystem::path& directory);
 
 }  // namespace braid
 

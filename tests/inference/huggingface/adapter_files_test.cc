@@ -315,7 +315,6 @@ TEST_F(AdapterFilesTest, AdaptersAreRefusedOnABaseWithOtherWeights) {
   request.set_output_dir(source().string());
   request.set_adapter(true);
   ASSERT_OK(Export(request));
-  EXPECT_TRUE(HasBaseChecksums(source()));
   ASSERT_OK(Import(AdapterRequest(source(), base)));
   // The same shapes, but one matrix that has an adapter is another.
   const fs::path adapter = scratch_ / "adapter";
@@ -332,7 +331,6 @@ TEST_F(AdapterFilesTest, AdaptersAreRefusedOnABaseWithOtherWeights) {
                "tensor model.layers.1.self_attn.q_proj.weight of the base: got checksum ",
                "not the base that the adapter was trained on");
   // Files of PEFT have no checksums.
-  EXPECT_FALSE(HasBaseChecksums(Golden() / "llama2-adapter"));
   EXPECT_OK(Import(AdapterRequest(Golden() / "llama2-adapter", other.output_dir())));
 }
 

@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "client/terminal/source_warning.h"
 #include "formats/safetensors.h"
+#include "formats/sentencepiece_json.h"
 #include "inference/huggingface/adapter_files.h"
 #include "model/config/mixtral.h"
 #include "rpc/interrupt.h"
@@ -46,8 +47,8 @@ absl::StatusOr<std::string> PromptText(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
-// Says why experts that tokens choose are not a stock Mixtral. The checkpoint of a server may not be
-// readable from here; nothing is said then.
+// Says why experts that tokens choose are not a stock Mixtral. The checkpoint of a server may not
+// be readable from here; nothing is said then.
 void PrintExpertLayout(const v1::ExportResponse& response, std::ostream& out) {
   if (!response.architecture().starts_with("BraidSoftMoe")) return;
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(response.source().checkpoint());
@@ -71,6 +72,19 @@ void WarnOfMask(const fs::path& directory, std::ostream& out) {
          "other programs ignore document_end in "
       << (directory / "config.json").string()
       << ", so there documents see each other: give them one document per sequence" << std::endl;
+}
+
+// Says why an export of a SentencePiece model has no tokenizer.json.
+void WarnOfMissingTokenizerJson(const v1::ExportResponse& response, std::ostream& out) {
+  const fs::path directory = response.output_dir();
+  std::error_code error;
+  if (fs::exists(directory / "tokenizer.json", error)) return;
+  const absl::StatusOr<std::string> model = ReadFile(directory / "tokenizer.model");
+  if (!model.ok()) return;
+  const absl::Status refused = SentencePieceJson(*model, std::nullopt).status();
+  if (refused.ok()) return;
+  out << "braid: warning: no tokenizer.json was written: " << refused.message()
+      << "; programs need tokenizer.model" << std::endl;
 }
 
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
@@ -115,6 +129,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   ASSIGN_OR_RETURN(const v1::ExportResponse response, UnlessInterrupted(client.Export(request)));
   SourceWarning(std::cerr).Show(response.source());
   WarnOfMask(response.output_dir(), std::cerr);
+  WarnOfMissingTokenizerJson(response, std::cerr);
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;
   } else {

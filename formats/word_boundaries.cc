@@ -6,6 +6,7 @@
 #include <string>
 
 #include "formats/protobuf_wire.h"
+#include "formats/sentencepiece_settings.h"
 
 namespace braid {
 namespace {
@@ -13,17 +14,6 @@ namespace {
 constexpr std::string_view kWordBoundariesSpaceSymbol = "\xE2\x96\x81";
 // Candidates for `mark`, characters that are rare in texts; the first that no piece joins is used.
 constexpr std::string_view kMarks = "\n\t\r\x01\x02\x03";
-
-// The settings of a model that matter here, with SentencePiece's defaults.
-struct Settings {
-  uint64_t model_type = 1;  // unigram
-  bool byte_fallback = false;
-  bool space_is_suffix = false;
-  bool rewrites_text = false;
-  bool adds_dummy_space = true;
-  bool removes_extra_spaces = true;
-  bool escapes_spaces = true;
-};
 
 // Calls visit(field) for every field; returns false if the message is truncated.
 template <class Visit>
@@ -36,24 +26,7 @@ bool VisitFields(std::string_view message, Visit visit) {
   return true;
 }
 
-bool ReadTrainerSpec(std::string_view message, Settings* settings) {
-  return VisitFields(message, [&](const WireField& field) {
-    if (field.number == 3) settings->model_type = field.value;
-    if (field.number == 24) settings->space_is_suffix = field.value != 0;
-    if (field.number == 35) settings->byte_fallback = field.value != 0;
-  });
-}
-
-bool ReadNormalizerSpec(std::string_view message, Settings* settings) {
-  return VisitFields(message, [&](const WireField& field) {
-    if (field.number == 2) settings->rewrites_text = !field.bytes.empty();
-    if (field.number == 3) settings->adds_dummy_space = field.value != 0;
-    if (field.number == 4) settings->removes_extra_spaces = field.value != 0;
-    if (field.number == 5) settings->escapes_spaces = field.value != 0;
-  });
-}
-
-bool Allows(const Settings& settings) {
+bool Allows(const SentencePieceSettings& settings) {
   constexpr uint64_t kBpe = 2;
   return settings.model_type == kBpe && settings.byte_fallback && !settings.space_is_suffix &&
          !settings.rewrites_text && settings.adds_dummy_space && !settings.removes_extra_spaces &&
@@ -109,12 +82,10 @@ bool StandsAlone(const WordBoundaries& boundaries, char c) {
 
 WordBoundaries FindWordBoundaries(std::string_view model) {
   WordBoundaries boundaries;
-  Settings settings;
+  const absl::StatusOr<SentencePieceSettings> settings = ReadSentencePieceSettings(model);
   int32_t num_pieces = 0;
-  bool readable = true;
+  bool readable = settings.ok();
   readable &= VisitFields(model, [&](const WireField& field) {
-    if (field.number == 2) readable &= ReadTrainerSpec(field.bytes, &settings);
-    if (field.number == 3) readable &= ReadNormalizerSpec(field.bytes, &settings);
     if (field.number != 1) return;
     Piece piece;
     readable &= ReadPiece(field.bytes, &piece);
@@ -123,7 +94,7 @@ WordBoundaries FindWordBoundaries(std::string_view model) {
   const auto mark =
       std::ranges::find_if(kMarks, [&](char c) { return StandsAlone(boundaries, c); });
   boundaries.known =
-      readable && Allows(settings) && boundaries.space_token >= 0 && mark != kMarks.end();
+      readable && Allows(*settings) && boundaries.space_token >= 0 && mark != kMarks.end();
   if (boundaries.known) boundaries.mark = *mark;
   return boundaries;
 }

@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "formats/sentencepiece_json.h"
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_json.h"
 #include "formats/weight_files.h"
@@ -129,10 +130,12 @@ OrderedJson NamedTokens(const Tokenizer& tokenizer, const EndTokens& ends, bool 
   return json;
 }
 
+// `has_json`: there is a tokenizer.json, which the class reads as it is.
 absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends,
-                                            bool byte_level, const v1::ModelConfig& config) {
+                                            bool byte_level, bool has_json,
+                                            const v1::ModelConfig& config) {
   OrderedJson json = NamedTokens(tokenizer, ends, byte_level);
-  json["tokenizer_class"] = byte_level ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
+  json["tokenizer_class"] = has_json ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
   json["add_bos_token"] = ends.start_id.has_value();
   json["add_eos_token"] = false;
   json["legacy"] = false;
@@ -280,10 +283,18 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   }
   RETURN_IF_ERROR(writer.Weights(source, options));
   const bool byte_level = tokenizer_bytes.starts_with('{');
-  RETURN_IF_ERROR(byte_level ? writer.Text(kTokenizerJsonFile, ForOtherPrograms(tokenizer_bytes))
-                             : writer.Text(kTokenizerFile, tokenizer_bytes));
-  ASSIGN_OR_RETURN(const std::string tokenizer_config,
-                   TokenizerConfig(*tokenizer, ends, byte_level, source.config));
+  if (!byte_level) RETURN_IF_ERROR(writer.Text(kTokenizerFile, tokenizer_bytes));
+  const absl::StatusOr<std::string> tokenizer_json =
+      byte_level ? ForOtherPrograms(tokenizer_bytes)
+                 : SentencePieceJson(tokenizer_bytes, ends.start_id);
+  // A model that the library cannot express is exported without the file.
+  if (!tokenizer_json.ok() && !absl::IsUnimplemented(tokenizer_json.status())) {
+    return tokenizer_json.status();
+  }
+  if (tokenizer_json.ok()) RETURN_IF_ERROR(writer.Text(kTokenizerJsonFile, *tokenizer_json));
+  ASSIGN_OR_RETURN(
+      const std::string tokenizer_config,
+      TokenizerConfig(*tokenizer, ends, byte_level, tokenizer_json.ok(), source.config));
   RETURN_IF_ERROR(writer.Text("tokenizer_config.json", tokenizer_config));
   return writer.Text("special_tokens_map.json",
                      NamedTokens(*tokenizer, ends, byte_level).dump(2) + "\n");

@@ -51,8 +51,9 @@ TEST_F(ModelExportTest, DenseModelIsAStockLlama) {
   EXPECT_EQ(config["max_position_embeddings"], 40);
   EXPECT_EQ(config["eos_token_id"], TestTokenizer().eos_id());
   const auto files = FilesOf(scratch_ / "out");
-  EXPECT_EQ(files.size(), 6u);
+  EXPECT_EQ(files.size(), 7u);
   EXPECT_EQ(files.at("tokenizer.model"), GetFile(TestTokenizerPath()));
+  EXPECT_EQ(nlohmann::json::parse(files.at("tokenizer.json"))["model"]["byte_fallback"], true);
   ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(scratch_ / "out/model.safetensors"));
   EXPECT_EQ(weights.metadata().at("format"), "pt");
   ASSERT_NE(weights.Find("model.layers.1.mlp.down_proj.weight"), nullptr);

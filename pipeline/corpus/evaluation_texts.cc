@@ -13,6 +13,8 @@
 #include "base/crc32c.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
+#include "formats/parquet/parquet_reader.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/text_source.h"
 
@@ -113,15 +115,94 @@ absl::Status TooLarge(const fs::path& path) {
                                                  "it, expected at most that; use fewer files"));
 }
 
+bool HoldsText(const ParquetColumn& column) {
+  return column.type == ParquetType::kByteArray && !column.is_decimal;
+}
+
+// Adds the strings of every text column, row by row. Text in lists cannot be read, and a file
+// without its text would seem to match nothing.
+absl::Status AddParquetTexts(const fs::path& path, const std::string& stored, int64_t most_bytes,
+                             uint32_t file, std::vector<EvaluationText>* texts) {
+  const ParquetBytes bytes = [&stored](int64_t offset, int64_t size) {
+    return stored.substr(static_cast<size_t>(offset), static_cast<size_t>(size));
+  };
+  ASSIGN_OR_RETURN(ParquetReader reader, ParquetReader::FromBytes(bytes, std::ssize(stored), path));
+  std::vector<std::string> names;
+  for (const ParquetColumn& column : reader.columns()) {
+    if (!HoldsText(column)) continue;
+    if (column.max_repetition_level > 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "decontaminate.paths: ", path.string(), ": got lists of text in column \"", column.name,
+          "\", expected text outside of lists; convert the file to JSON lines"));
+    }
+    names.push_back(column.name);
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("decontaminate.paths: ", path.string(),
+                     ": got no column of text, expected at least one; leave the file out"));
+  }
+  RETURN_IF_ERROR(reader.Select(names));
+  // A row counts as a byte, too: pages of nulls have millions of rows in a few bytes.
+  int64_t expanded = 0;
+  while (reader.row() < reader.num_rows()) {
+    RETURN_IF_ERROR(reader.Next());
+    ++expanded;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string_view text = reader.cell(i).bytes;
+      if (reader.cell(i).is_null || !IsValidUtf8(text)) continue;
+      expanded += std::ssize(text);
+      texts->push_back({std::string(text), file, reader.row()});
+    }
+    if (expanded > most_bytes) return TooLarge(path);
+  }
+  return absl::OkStatus();
+}
+
+// Tokens of an indexed dataset are no text.
+absl::Status CheckNotTokens(const fs::path& path) {
+  const std::string extension = absl::AsciiStrToLower(path.extension().string());
+  if (extension != ".bin" && extension != ".idx") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("decontaminate.paths: ", path.string(), ": got the tokens of a ", extension,
+                   " file, expected text, JSON or Parquet; name the text that it was made of"));
+}
+
+// Entries that cannot be read might hold evaluation text; only hidden ones are left out.
+absl::Status CheckSkipped(const CorpusFiles& found) {
+  for (const SkippedEntry& entry : found.skipped) {
+    if (entry.reason == "hidden") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("decontaminate.paths: ", entry.path.string(),
+                     ": got an entry that is not read (", entry.reason,
+                     "), expected readable files and directories; make it readable, name what it "
+                     "links to, or remove it"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddEvaluationFile(const fs::path& path, int64_t* bytes, EvaluationTexts* texts) {
+  RETURN_IF_ERROR(CheckNotTokens(path));
   const auto left = static_cast<size_t>(kMaxEvaluationBytes - *bytes);
   ASSIGN_OR_RETURN(const std::string stored, ClientRoots().Read(path, left));
+  const auto file = static_cast<uint32_t>(texts->files.size());
+  if (absl::AsciiStrToLower(path.extension().string()) == ".parquet") {
+    const size_t num_before = texts->texts.size();
+    RETURN_IF_ERROR(AddParquetTexts(path, stored, static_cast<int64_t>(left), file, &texts->texts));
+    int64_t expanded = 0;
+    for (size_t i = num_before; i < texts->texts.size(); ++i) {
+      expanded += std::ssize(texts->texts[i].text);
+    }
+    *bytes += std::max(std::ssize(stored), expanded);
+    if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
+    texts->files.push_back({path.string(), std::ssize(stored), Crc32c(stored)});
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadText(path, static_cast<int64_t>(left)));
   if (!text.has_value()) return TooLarge(path);
   *bytes += static_cast<int64_t>(std::max(stored.size(), text->size()));
   if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
-  const auto file = static_cast<uint32_t>(texts->files.size());
   texts->files.push_back({path.string(), static_cast<int64_t>(stored.size()), Crc32c(stored)});
   TextCollector(file, &texts->texts).Collect(path.filename(), *text);
   return absl::OkStatus();
@@ -144,6 +225,7 @@ absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string>
       continue;
     }
     ASSIGN_OR_RETURN(const CorpusFiles found, FindCorpusFiles(std::span(&path, 1)));
+    RETURN_IF_ERROR(CheckSkipped(found));
     for (const CorpusFile& file : found.files) {
       RETURN_IF_ERROR(AddEvaluationFile(file.path, &bytes, &texts));
     }

@@ -5,9 +5,10 @@
 // |---|---|
 // | a JSON value, or one on each line | every string of it, but no keys |
 // | .csv, .tsv | every record, cells separated by spaces |
-// | any other | the whole file |
+// | .parquet | every value of its text columns |
+// | any other, but .bin and .idx (tokens), which are refused | the whole file |
 //
-// Files may be compressed.
+// Files other than .parquet may be compressed.
 #ifndef BRAID_PIPELINE_CORPUS_EVALUATION_TEXTS_H_
 #define BRAID_PIPELINE_CORPUS_EVALUATION_TEXTS_H_
 
@@ -30,7 +31,7 @@ struct EvaluationFile {
 struct EvaluationText {
   std::string text;
   uint32_t file = 0;
-  int64_t line = 0;  // line of the record, from 1; 0 for a text that is the whole file
+  int64_t line = 0;  // line, or row, of the record, from 1; 0 for a text that is the whole file
 };
 
 struct EvaluationTexts {
@@ -43,8 +44,9 @@ struct EvaluationTexts {
 
 // Reads the given files and the files of the given directories, in the order of `paths` and sorted
 // within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
-// damaged compressed data; INVALID_ARGUMENT for more than 1 GiB of files or text, and when there is
-// no file.
+// damaged compressed data; those of ParquetReader; INVALID_ARGUMENT for more than 1 GiB of files or
+// text, for entries of directories that cannot be read or link to directories, for files of tokens,
+// for Parquet files without text or with text in lists, and when there is no file.
 absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths);
 
 }  // namespace braid

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "tests/base/crafted_files.h"
 
@@ -61,6 +65,53 @@ TEST(EvaluationTextsTest, ReportsAMissingFile) {
   const auto texts = ReadEvaluationTexts(std::vector<std::string>{"/nonexistent/a.jsonl"});
   EXPECT_EQ(texts.status().code(), absl::StatusCode::kNotFound) << texts.status();
   EXPECT_THAT(std::string(texts.status().message()), HasSubstr("/nonexistent/a.jsonl"));
+}
+
+TEST(EvaluationTextsTest, ReadsTheTextColumnsOfParquet) {
+  const std::filesystem::path path =
+      std::filesystem::path(BRAID_TESTS_DIR) / "formats/parquet/golden/gzip-1.parquet";
+  const auto golden = nlohmann::json::parse(*ReadFile(path.parent_path() / "rows.json"));
+  std::vector<std::string> expected;
+  std::vector<int64_t> rows;
+  for (size_t row = 0; row < golden["rows"].size(); ++row) {
+    for (size_t c = 0; c < golden["columns"].size(); ++c) {
+      const std::string name = golden["columns"][c];
+      const bool text = name == "text" || name == "id" || name == "meta.source";
+      if (!text || golden["rows"][row][c].is_null()) continue;
+      expected.push_back(golden["rows"][row][c]);
+      rows.push_back(static_cast<int64_t>(row) + 1);
+    }
+  }
+  const EvaluationTexts read = Read({path.string()});
+  ASSERT_EQ(TextsOf(read), expected);
+  for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(read.texts[i].line, rows[i]);
+  EXPECT_EQ(read.files[0].crc32c, Crc32c(*ReadFile(path)));
+}
+
+TEST(EvaluationTextsTest, RefusesFilesOfTokensByName) {
+  const CraftedFiles files;
+  files.Write("t/a.txt", "text");
+  files.Write("t/b.bin", "tokens");
+  files.Write("t/b.idx", "index");
+  const auto read = ReadEvaluationTexts(std::vector{(files.directory() / "t").string()});
+  ASSERT_TRUE(absl::IsInvalidArgument(read.status())) << read.status();
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("t/b.bin"));
+}
+
+TEST(EvaluationTextsTest, RefusesEntriesOfDirectoriesThatAreNotRead) {
+  const CraftedFiles files;
+  files.Write("t/a.txt", "text");
+  files.Write("other/b.txt", "text");
+  const std::vector<std::string> paths = {(files.directory() / "t").string()};
+  std::filesystem::create_directory_symlink(files.directory() / "other",
+                                            files.directory() / "t" / ".hidden");
+  EXPECT_TRUE(ReadEvaluationTexts(paths).ok());
+  std::filesystem::create_directory_symlink(files.directory() / "other",
+                                            files.directory() / "t" / "link");
+  const auto read = ReadEvaluationTexts(paths);
+  ASSERT_TRUE(absl::IsInvalidArgument(read.status())) << read.status();
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("t/link"));
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("directory link"));
 }
 
 }  // namespace evaluation_texts_test

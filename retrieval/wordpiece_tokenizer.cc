@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
@@ -13,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "retrieval/bert_characters.h"
+#include "retrieval/wordpiece_json.h"
 
 namespace braid {
 namespace {
@@ -167,6 +170,25 @@ absl::StatusOr<Json> ReadSettings(const std::filesystem::path& path) {
   return ParseStrictJsonObject(*text, kWordpieceTokenizerDeepestLevel, path);
 }
 
+// Reads a tokenizer.json, which must agree with `lower_case` of other settings, if any.
+absl::StatusOr<WordPieceTokenizer> LoadJson(const std::filesystem::path& path,
+                                            std::optional<bool> lower_case) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(WordPieceTokenizer tokenizer, ParseWordPieceJson(text, path));
+  const WordPieceVocabulary& vocabulary = tokenizer.vocabulary();
+  if (vocabulary.classify_id() == vocabulary.unknown_id() ||
+      vocabulary.separate_id() == vocabulary.unknown_id()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), ": model: vocab: got no [CLS] or no [SEP], expected both pieces"));
+  }
+  if (lower_case.value_or(tokenizer.lower_case()) != tokenizer.lower_case()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.string(), ": normalizer: lowercase: got ", tokenizer.lower_case() ? "true" : "false",
+        ", expected do_lower_case of tokenizer_config.json beside it"));
+  }
+  return tokenizer;
+}
+
 }  // namespace
 
 absl::StatusOr<WordPieceTokenizer> WordPieceTokenizer::Load(
@@ -184,6 +206,12 @@ absl::StatusOr<WordPieceTokenizer> WordPieceTokenizer::Load(
   fields.RequireOnly("tokenize_chinese_chars", true, " or nothing");
   RETURN_IF_ERROR(fields.status());
   const std::filesystem::path path = directory / "vocab.txt";
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) &&
+      std::filesystem::exists(directory / "tokenizer.json", error)) {
+    return LoadJson(directory / "tokenizer.json",
+                    settings.contains("do_lower_case") ? std::optional(lower_case) : std::nullopt);
+  }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(WordPieceVocabulary vocabulary, WordPieceVocabulary::Parse(text, path));
   return WordPieceTokenizer(std::move(vocabulary), lower_case);

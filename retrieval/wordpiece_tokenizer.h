@@ -28,8 +28,8 @@ struct WordPieces {
 // Thread-safe. Text that spells a special token, such as "[SEP]", is ordinary text.
 class WordPieceTokenizer {
  public:
-  // Reads vocab.txt and, if it exists, tokenizer_config.json of a directory in Hugging Face layout:
-  // do_lower_case (default true). NOT_FOUND if there is no vocabulary, INVALID_ARGUMENT for a
+  // Reads vocab.txt, or tokenizer.json without one, and, if it exists, tokenizer_config.json of a
+  // directory in Hugging Face layout: do_lower_case (default true). NOT_FOUND if there is no vocabulary, INVALID_ARGUMENT for a
   // malformed one and for settings that this tokenizer does not support (unusual values of
   // strip_accents, tokenize_chinese_chars).
   static absl::StatusOr<WordPieceTokenizer> Load(const std::filesystem::path& directory);
@@ -42,6 +42,7 @@ class WordPieceTokenizer {
   WordPieces Encode(std::string_view text, int32_t max_tokens) const;
 
   const WordPieceVocabulary& vocabulary() const { return vocabulary_; }
+  bool lower_case() const { return lower_case_; }
   // Returns everything that determines the ids, the vocabulary by its digest, for fingerprints.
   std::string Settings() const;
 

@@ -34,14 +34,12 @@ def write_model(directory, pooling, prompt, limit):
         vocab_size=len(PIECES), hidden_size=48, num_hidden_layers=3, num_attention_heads=4,
         intermediate_size=96, max_position_embeddings=64, initializer_range=.3)
     transformers.BertModel(config).save_pretrained(encoder)
-    (encoder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     transformer = models.Transformer(str(encoder), max_seq_length=limit)
     modules = [transformer, models.Pooling(48, pooling_mode=pooling), models.Normalize()]
     prompts = {"prompts": {"document": prompt}, "default_prompt_name": "document"} if prompt else {}
     model = SentenceTransformer(modules=modules, device="cpu", **prompts)
     saved = directory / "saved"
     model.save(str(saved))
-    (saved / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     return model, saved
 
 

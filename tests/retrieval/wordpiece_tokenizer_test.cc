@@ -7,10 +7,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
@@ -208,6 +210,31 @@ TEST(WordPieceTokenizerTest, ReadsAModelDirectory) {
   }
   PutFile(scratch / "tokenizer_config.json", "[");
   EXPECT_FAILS(load(), kInvalid, "tokenizer_config.json");
+}
+
+TEST(WordPieceTokenizerTest, ReadsATokenizerJsonWhereThereIsNoVocabulary) {
+  ScratchDirectory scratch;
+  const auto load = [&] { return WordPieceTokenizer::Load(scratch.path()); };
+  const auto put = [&](const char* ends, const char* lower_case) {
+    PutFile(
+        scratch / "tokenizer.json",
+        absl::StrCat(R"({"model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {)", ends,
+                     R"("[UNK]": 0, "a": 3, "A": 4}}, "normalizer": {"type": "BertNormalizer", )",
+                     R"("lowercase": )", lower_case,
+                     R"(}, "pre_tokenizer": {"type": "BertPreTokenizer"}})"));
+  };
+  constexpr const char* kEnds = R"("[CLS]": 1, "[SEP]": 2, )";
+  put(kEnds, "true");
+  ASSERT_OK_AND_ASSIGN(const auto tokenizer, load());
+  EXPECT_EQ(tokenizer.Encode("A", 8).ids, (std::vector<int32_t>{1, 3, 2}));
+  put(kEnds, "false");
+  ASSERT_OK_AND_ASSIGN(const auto cased, load());
+  EXPECT_EQ(cased.Encode("A", 8).ids, (std::vector<int32_t>{1, 4, 2}));
+  PutFile(scratch / "tokenizer_config.json", R"({"do_lower_case": true})");
+  EXPECT_FAILS(load(), kInvalid, "tokenizer.json", "lowercase", "do_lower_case");
+  std::filesystem::remove(scratch / "tokenizer_config.json");
+  put(R"("x": 1, "y": 2, )", "true");
+  EXPECT_FAILS(load(), kInvalid, "tokenizer.json", "[CLS]");
 }
 
 // Returns seeded texts of all characters that matter to a step of the tokenization.

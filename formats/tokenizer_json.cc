@@ -322,6 +322,11 @@ absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text, const fs
   RETURN_IF_ERROR(ParseNormalizer(root, file, &result));
   RETURN_IF_ERROR(ParsePreTokenizer(root, file, &result));
   RETURN_IF_ERROR(ParseAddedTokens(root, file, &result));
+  RETURN_IF_ERROR(RequireUnset(root, {"truncation", "padding"}, file));
+  if (const std::string decoder = TypeOf(FieldOf(root, "decoder"));
+      !FieldOf(root, "decoder").is_null() && decoder != "ByteLevel") {
+    return Unsupported(file + ": decoder", decoder.empty() ? "no type" : decoder, "ByteLevel");
+  }
   const Json& named = FieldOf(root, kBraidField);
   result.eos = ChooseToken(FieldOf(named, "eos_token"), kKnownEos, result.pieces);
   result.bos = ChooseToken(FieldOf(named, "bos_token"), kKnownBos, result.pieces);

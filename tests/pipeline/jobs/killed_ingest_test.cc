@@ -71,5 +71,37 @@ TEST(KilledIngestTest, ReachesTheSameBytesWithAFilterAndVectorsOfTheCorpus) {
   }
 }
 
+// Every row group boundary and every row is a place to resume at, in files of several codecs.
+TEST(KilledIngestTest, ReachesTheSameBytesFromParquetFiles) {
+  const fs::path golden = fs::path(BRAID_TESTS_DIR) / "formats/parquet/golden";
+  v1::CorpusSpec spec = SmallSpec(golden / "zstd-1.parquet");
+  for (const char* name : {"gzip-2.parquet", "encodings-1.parquet", "snappy-2.parquet"}) {
+    spec.add_paths((golden / name).string());
+  }
+  spec.mutable_ingest()->set_id_field("none");
+  // The files hold the same few hundred bytes of text.
+  spec.mutable_tokenizer()->set_vocab_size(300);
+  spec.mutable_pack()->set_sequence_length(64);
+  const fs::path home = NewDirectory();
+  const JobOutcome whole = RunJobInChild(home, spec, kChunkBytes / 8, {});
+  ASSERT_TRUE(whole.status.ok()) << whole.status;
+  const auto contents = StoreContents(home);
+  std::vector<int64_t> calls;
+  for (size_t i = 0; i < whole.calls.size(); ++i) {
+    if (StageOfCall(whole.calls[i]) == "ingest") calls.push_back(static_cast<int64_t>(i) + 1);
+  }
+  ASSERT_GT(calls.size(), 8u);
+  for (size_t i = 0; i < 8; ++i) {
+    const int64_t call = calls[i * calls.size() / 8];
+    SCOPED_TRACE(whole.calls[static_cast<size_t>(call) - 1]);
+    const fs::path other = NewDirectory();
+    EXPECT_TRUE(RunJobInChild(other, spec, kChunkBytes / 8, {.call = call}).killed);
+    const JobOutcome rest = RunJobInChild(other, spec, kChunkBytes / 8, {});
+    ASSERT_TRUE(rest.status.ok()) << rest.status;
+    ASSERT_TRUE(StoreContents(other) == contents);
+    fs::remove_all(other);
+  }
+}
+
 }  // namespace killed_ingest_test
 }  // namespace braid

@@ -207,6 +207,18 @@ void ParquetReader::SkipGroup() {
   row_ = group_end_ = row_ + group->num_rows;
 }
 
+int64_t ParquetReader::SkipDamagedGroup() {
+  const int64_t begin = row_;
+  if (group_at_row() != nullptr) {
+    // The group could not be opened; Next() has counted the one before.
+    readers_.clear();
+    SkipGroup();
+  } else {
+    row_ = group_end_;
+  }
+  return row_ - begin;
+}
+
 // Starts reading the row group that begins at the current row.
 absl::Status ParquetReader::OpenGroup() {
   readers_.clear();

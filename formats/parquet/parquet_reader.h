@@ -62,6 +62,9 @@ class ParquetReader {
   const ParquetRowGroup* group_at_row() const;
   // Moves to the row after that group without reading it. Requires: group_at_row() is not null.
   void SkipGroup();
+  // Moves to the row after the row group in which Next() failed; returns how many rows, from row()
+  // on, that leaves out. Requires: row() < num_rows().
+  int64_t SkipDamagedGroup();
   // Returns the index in columns() of selected column number `i`.
   size_t selected_index(size_t i) const { return selected_[i]; }
 

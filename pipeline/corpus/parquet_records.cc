@@ -215,7 +215,7 @@ absl::StatusOr<Record> ParquetRecords::Next(const CorpusSoFar& so_far) {
 absl::StatusOr<Record> ParquetRecords::ReadRow() {
   Record record{.kind = RecordKind::kText, .offset = reader_->row()};
   const absl::Status read = reader_->Next();
-  if (!read.ok()) return Damage(record.offset, read);
+  if (!read.ok()) return LeaveGroup(read);
   if (!KeepsRow()) {
     record.kind = RecordKind::kFiltered;
     record.num_filtered = 1;
@@ -237,6 +237,16 @@ absl::StatusOr<Record> ParquetRecords::ReadRow() {
     record.embedding = vector_;
   }
   return record;
+}
+
+// Passes over the rest of a row group with a damaged page; row groups are independent.
+absl::StatusOr<Record> ParquetRecords::LeaveGroup(const absl::Status& error) {
+  ASSIGN_OR_RETURN(Record damage, Damage(reader_->row(), error));
+  if (!absl::IsDataLoss(error)) return damage;
+  absl::StrAppend(&damage.detail,
+                  "; rows of the row group that are left out: ", reader_->SkipDamagedGroup());
+  damage.is_last = false;
+  return damage;
 }
 
 bool ParquetRecords::MayKeepGroup(const ParquetRowGroup& group) const {

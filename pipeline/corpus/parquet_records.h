@@ -18,7 +18,8 @@ namespace braid {
 // Reads the first of the text columns that exists, which must hold text, and the columns for id and
 // domain as far as they exist. Nested columns are named by their path ("meta.source"). The columns
 // of a filter and of embeddings must exist and have its types. Row groups are passed over when
-// their statistics prove that the filter keeps none of their rows.
+// their statistics prove that the filter keeps none of their rows. After a damaged page, reading
+// continues with the next row group.
 class ParquetRecords final : public RecordReader {
  public:
   ParquetRecords(const CorpusFile& file, const RecordSettings& settings)
@@ -43,6 +44,7 @@ class ParquetRecords final : public RecordReader {
   absl::StatusOr<Record> Damage(int64_t row, const absl::Status& error) const;
   std::optional<Record> TooManyRows(const ParquetRowGroup& group) const;
   absl::StatusOr<Record> ReadRow();
+  absl::StatusOr<Record> LeaveGroup(const absl::Status& error);
   bool MayKeepGroup(const ParquetRowGroup& group) const;
   bool KeepsRow();
   std::optional<std::string> Label(int column) const;

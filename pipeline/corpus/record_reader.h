@@ -26,7 +26,7 @@ namespace braid {
 enum class RecordKind {
   kText,      // a record with a text, which the caller checks
   kReject,    // a record without a document, for `reason`
-  kDamage,    // the rest of the file, which cannot be read, for `reason`
+  kDamage,    // the rest of the file, or of a row group, which cannot be read, for `reason`
   kFiltered,  // `num_filtered` records that the filter does not keep
   kBlank,     // a line without a record
   kEnd,
@@ -90,7 +90,8 @@ class RecordReader {
   // for files of a kind that is not supported; those of the file system.
   virtual absl::StatusOr<Record> Next(const CorpusSoFar& so_far) = 0;
 
-  // The position of the next step. After damage, that of the first record that cannot be read.
+  // The position of the next step. After damage that ends the file, that of the
+  // first record that cannot be read.
   virtual int64_t position() const = 0;
 
   // Returns the text field of the file; "" until it is determined.

@@ -10,7 +10,8 @@ namespace braid {
 struct Reject {
   std::string file;
   // The byte of the decompressed file at which the record starts. For "damaged" and "decompression
-  // bomb": at which the first unreadable record starts; the rest of the file is rejected with it.
+  // bomb": at which the first unreadable record starts; the rest of the file, or of the
+  // row group of a Parquet file, is rejected with it.
   int64_t offset = 0;
   // One of the reasons listed in docs/corpus.md: "invalid json", "damaged", "hidden", ...
   std::string reason;

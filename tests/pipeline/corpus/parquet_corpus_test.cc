@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "pipeline/corpus/corpus_reader.h"
 #include "tests/base/crafted_files.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace parquet_corpus_test {
@@ -150,26 +152,77 @@ TEST(ParquetCorpusTest, ColumnWithoutTextIsAnErrorThatNamesTheColumns) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(ParquetCorpusTest, RowsBeforeADamagedPageAreKept) {
+// Returns the rows that the details of damage count.
+int64_t LostRows(const std::vector<Reject>& rejects) {
+  int64_t lost = 0;
+  for (const Reject& reject : rejects) {
+    const size_t colon = reject.detail.rfind(": ");
+    if (reject.reason == "damaged") lost += std::stoll(reject.detail.substr(colon + 2));
+  }
+  return lost;
+}
+
+TEST(ParquetCorpusTest, ADamagedPageLosesTheRestOfItsRowGroupWhichIsCounted) {
   const CraftedFiles files;
-  std::string bytes = *ReadFile(kGolden / "zstd-1.parquet");
-  const std::filesystem::path path = files.directory() / "zstd-1.parquet";
+  const std::string bytes = *ReadFile(kGolden / "zstd-1.parquet");
+  const std::vector<std::string> paths = {files.directory() / "zstd-1.parquet"};
   const Found whole = Expected("zstd-1");
-  int kept = 0;
+  const auto num_rows = std::ssize(whole.documents) + std::ssize(whole.rejects);
+  int damaged_files = 0, continued = 0;
   for (size_t i = 200; i < bytes.size() / 2; i += 150) {
     std::string damaged = bytes;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
-    const Found found = Read(path);
-    ASSERT_LE(found.documents.size(), whole.documents.size());
-    for (size_t d = 0; d < found.documents.size(); ++d) {
-      ASSERT_EQ(found.documents[d], whole.documents[d]) << "byte " << i;
+    std::ofstream(paths[0], std::ios::binary | std::ios::trunc) << damaged;
+    const auto reader = CorpusReader::Open(paths, Config()).value();
+    std::vector<std::string> documents;
+    std::vector<Reject> rejects;
+    int64_t last = -1, first_damage = num_rows;
+    Document document;
+    auto step = reader->Next(&document, &rejects);
+    for (; step.ok() && *step != CorpusStep::kEnd; step = reader->Next(&document, &rejects)) {
+      if (*step != CorpusStep::kDocument) continue;
+      documents.push_back(Described(document));
+      last = document.offset;
     }
-    if (found.documents.empty() || found.documents.size() == whole.documents.size()) continue;
-    EXPECT_THAT(found.rejects.back(), HasSubstr(" damaged"));
-    ++kept;
+    const auto is_damage = [](const Reject& reject) { return reject.reason == "damaged"; };
+    const auto damage = std::ranges::find_if(rejects, is_damage);
+    if (damage == rejects.end()) continue;
+    ASSERT_TRUE(step.ok()) << step.status();
+    ++damaged_files;
+    first_damage = damage->offset;
+    continued += last > first_damage ? 1 : 0;
+    const auto others = std::ssize(rejects) - std::ranges::count_if(rejects, is_damage);
+    EXPECT_EQ(std::ssize(documents) + others + LostRows(rejects), num_rows) << "byte " << i;
+    EXPECT_EQ(Read(paths[0]).documents, documents);
   }
-  EXPECT_GT(kept, 0);
+  EXPECT_GT(damaged_files, 0);
+  EXPECT_GT(continued, 0);
+}
+
+TEST(ParquetCorpusTest, AnotherReaderContinuesAfterADamagedRowGroup) {
+  const CraftedFiles files;
+  std::string bytes = *ReadFile(kGolden / "zstd-1.parquet");
+  bytes[400] = static_cast<char>(bytes[400] ^ 0x10);
+  const std::vector<std::string> paths = {files.Write("zstd-1.parquet", bytes).string()};
+  const Found whole = Read(paths[0]);
+  ASSERT_THAT(whole.rejects, ::testing::Contains(HasSubstr(" damaged")));
+  ASSERT_GT(whole.documents.size(), 1u);
+  for (size_t count = 1; count < whole.documents.size(); ++count) {
+    const auto first = CorpusReader::Open(paths, Config()).value();
+    Found found;
+    while (found.documents.size() < count) {
+      Document document;
+      std::vector<Reject> rejects;
+      ASSERT_OK_AND_ASSIGN(const CorpusStep step, first->Next(&document, &rejects));
+      if (step == CorpusStep::kDocument) found.documents.push_back(Described(document));
+    }
+    const auto position = first->position();
+    ASSERT_TRUE(position.has_value());
+    const auto second = CorpusReader::Open(paths, Config()).value();
+    ASSERT_TRUE(second->Resume(*position, first->TakeIdHashes(), nullptr).ok());
+    ReadRest(*second, &found);
+    EXPECT_EQ(found.documents, whole.documents) << "after " << count;
+  }
 }
 
 // Files of some hundred bytes: 60,000,000 rows of nulls; 300,000 times a text of 20,000 bytes, once

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/decontamination_paths.h"
 #include "cli/field_flags.h"
 #include "client/follow.h"
 #include "client/terminal/tables.h"
@@ -30,6 +31,9 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   RETURN_IF_ERROR(options.config.Apply(&spec));
   const int configured_servers = spec.embedder().addresses_size();
   RETURN_IF_ERROR(options.fields.Apply(&spec));
+  if (spec.has_decontaminate()) {
+    RETURN_IF_ERROR(ExpandTaskPaths(spec.mutable_decontaminate()->mutable_paths()));
+  }
   // --embedding-servers implies the embedder that uses them.
   if (spec.embedder().addresses_size() > configured_servers) {
     spec.mutable_embedder()->set_kind("remote");
@@ -107,7 +111,8 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--sequence-length", "pack.sequence_length");
   fields.Add(command, "--domain-clusters", "pack.domain_clusters")->check(IntegerBetween(1, 64));
   fields.Add(command, "--near-duplicates", "deduplicate.near_duplicates");
-  fields.Add(command, "--decontaminate", "decontaminate.paths")->transform(AbsolutePathValue());
+  fields.Add(command, "--decontaminate", "decontaminate.paths")
+      ->transform(DecontaminationPathValue());
   fields.Add(command, "--decontaminate-report-only", "decontaminate.report_only");
   fields.Add(command, "--seed", "seed");
   fields.Add(command, "--embedding-servers", "embedder.addresses")->delimiter(',');
@@ -124,7 +129,7 @@ void AddSubmit(CommandLine& program) {
       "  braid submit unlabeled/ --domain-clusters 8 --wait\n"
       "  braid submit fineweb/*.parquet --where 'language_score > 0.8 and language = \"en\"'\n"
       "  braid submit web_text_document.bin --tokenizer tokenizer.json\n"
-      "  braid submit corpus.jsonl --decontaminate downstream/ --near-duplicates minhash\n"
+      "  braid submit corpus.jsonl --decontaminate tasks=downstream/ --near-duplicates minhash\n"
       "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
       "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"
       "  braid submit corpus.jsonl --neighbor-servers 10.0.0.1:7077,10.0.0.2:7077");

@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-readonly packages="torch==2.15.0 numpy==2.4.6 transformers==5.23.0 tokenizers==0.23.3 tiktoken==0.14.0
+readonly packages="torch==2.15.0 numpy==2.4.6 transformers==5.23.0 tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.3
   safetensors==0.8.0 pyarrow==26.0.1 duckdb==2.0.0 sentence-transformers==6.2.0 datasketch==2.0.0 lm-eval==0.4.13
   tensorboard==2.21.0 pyyaml==6.0.3 peft==0.21.2 sacrebleu==2.6.0 rouge-score==0.1.2 scikit-learn==1.9.1
   scipy==1.17.1"

@@ -265,8 +265,8 @@ TEST_F(FinetuneTest, TrainsOnTasksAndEvaluatesThemOnTheirOtherExamples) {
   const fs::path dataset = run.at("spec").at("dataset_dir").get<std::string>();
   const std::string ids = *ReadFile(dataset / "heldout/sst2.provenance/ids.txt");
   std::string place;
-  for (const std::string& line : absl::StrSplit(ids, '\n')) {
-    if (absl::StrContains(line, "train.tsv:")) place = line;
+  for (const auto line : absl::StrSplit(ids, '\n')) {
+    if (absl::StrContains(line, "train.tsv:")) place = std::string(line);
   }
   const json explained =
       json::parse(Braid({"--json", "explain", "run-000001", "--document", place}));

@@ -361,11 +361,11 @@ TEST_F(EvaluationTest, EmbeddingNoiseIsAFunctionOfItsSeedAndReachesFixedWeights)
   const auto losses = [&](double noise, uint64_t seed) {
     request.set_embedding_noise(noise);
     request.set_noise_seed(seed);
-    std::vector<double> losses;
+    std::vector<double> found;
     for (const v1::Evaluation& evaluation : Result(request).evaluations()) {
-      losses.push_back(evaluation.total().loss());
+      found.push_back(evaluation.total().loss());
     }
-    return losses;
+    return found;
   };
   const std::vector<double> plain = losses(0, 1), seven = losses(0.5, 7), eight = losses(0.5, 8);
   ASSERT_EQ(plain.size(), 3u);

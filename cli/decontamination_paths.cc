@@ -51,7 +51,7 @@ CLI::Validator DecontaminationPathValue() {
                  "eval tasks --data DIR'";
         }
         if (path.starts_with(kTasksPrefix) && path.size() > kTasksPrefix.size()) {
-          path = absl::StrCat(kTasksPrefix, AbsoluteForm(path.substr(kTasksPrefix.size())));
+          path.replace(kTasksPrefix.size(), path.npos, AbsoluteForm(path.substr(kTasksPrefix.size())));
         } else if (!path.empty()) {
           path = AbsoluteForm(path);
         }

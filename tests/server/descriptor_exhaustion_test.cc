@@ -17,7 +17,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/connection_acceptor.h"
@@ -217,8 +216,8 @@ int ListenerOn(int port) {
   return -1;
 }
 
-// Serves until the listening socket fails and another thread has taken its descriptor, so that none
-// is left to open another one.
+// Serves until the listening socket fails while all descriptors are taken. The limit leaves out the
+// socket's own, which its end sets free.
 void LoseTheListeningSocketForGood() {
   const ScratchDirectory scratch;
   HostOptions options;
@@ -228,15 +227,13 @@ void LoseTheListeningSocketForGood() {
   options.check_interval = options.check_patience = std::chrono::milliseconds(20);
   const auto host = ServiceHost::Start(options);
   if (!host.ok()) return;
-  const rlimit low = {64, 1024};
+  const int listener = ListenerOn((*host)->port());
+  const rlimit low = {static_cast<rlim_t>(listener), 1024};
   setrlimit(RLIMIT_NOFILE, &low);
-  for (int i = 0; i < 2; ++i) {
-    std::thread([] {
-      while (true) open("/dev/null", O_RDONLY | O_CLOEXEC);
-    }).detach();
-  }
-  // The server may be faster than those threads.
+  // The server's checks of itself give descriptors back, so all are taken again each time.
   for (int attempt = 0; attempt < 10'000; ++attempt) {
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
+    }
     shutdown(ListenerOn((*host)->port()), SHUT_RDWR);
     usleep(5000);
   }

@@ -145,7 +145,8 @@ TEST_F(Gpt2FilesTest, ReadsVocabularyAndMerges) {
   v1::ModelConfig config = ExportedGpt2();
   config.set_vocab_size(300);
   PutSource(*RandomModel(config));
-  for (const char* name : {"tokenizer.model", "tokenizer_config.json", "special_tokens_map.json"}) {
+  for (const char* name : {"tokenizer.model", "tokenizer.json", "tokenizer_config.json",
+                           "special_tokens_map.json"}) {
     fs::remove(source() / name);
   }
   Json vocabulary = tokenizer["model"]["vocab"];

@@ -270,6 +270,7 @@ TEST_F(ModelImportTest, ErrorsNameMissingFiles) {
                                         testing::HasSubstr("safe_serialization")));
   PutSource(*RandomModel(ExportedConfig(1)));
   fs::remove(source() / "tokenizer.model");
+  fs::remove(source() / "tokenizer.json");
   EXPECT_THAT(Refusal(), testing::HasSubstr("--tokenizer"));
   v1::ImportRequest request = Request();
   request.set_tokenizer(TestTokenizerPath().string());

@@ -31,6 +31,17 @@ absl::StatusOr<AdapterConfig> ParseAdapterConfig(std::string_view text,
   fields.RequireOnly("use_dora", false, ": weights by magnitude and direction are not supported");
   fields.RequireOnly("bias", "none");
   fields.RequireOnly("lora_bias", false);
+  fields.RequireOnly("use_qalora", false, ": adapters of groups of inputs are not supported");
+  const nlohmann::json& initial = fields["init_lora_weights"];
+  fields.Require(
+      initial.is_null() || initial.is_boolean() || initial == "gaussian" || initial == "eva",
+      "init_lora_weights",
+      "true, false, \"gaussian\" or \"eva\": other initializations change the weights of the base; "
+      "save the adapter with path_initial_model_for_weight_conversion");
+  const nlohmann::json& invocation = fields["alora_invocation_tokens"];
+  fields.Require(invocation.is_null() || invocation == nlohmann::json::array(),
+                 "alora_invocation_tokens",
+                 "nothing: adapters that begin after certain tokens are not supported");
   config.fan_in_fan_out = fields.Flag("fan_in_fan_out");
   config.labels = fields.Text("task_type", "") == kLabelTask;
   for (const char* pattern : {"rank_pattern", "alpha_pattern"}) {

@@ -348,7 +348,10 @@ TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {
   for (const Case& c :
        {Case{"use_dora", true, "use_dora"}, Case{"rank_pattern", {{"q_proj", 2}}, "rank_pattern"},
         Case{"alpha_pattern", {{"q_proj", 2}}, "alpha_pattern"}, Case{"bias", "all", "bias"},
-        Case{"fan_in_fan_out", true, "fan_in_fan_out"},
+        Case{"fan_in_fan_out", true, "fan_in_fan_out"}, Case{"use_qalora", true, "use_qalora"},
+        Case{"alora_invocation_tokens", {5, 7}, "alora_invocation_tokens: got [5,7]"},
+        Case{"init_lora_weights", "pissa", "init_lora_weights: got \"pissa\""},
+        Case{"init_lora_weights", "olora", "init_lora_weights: got \"olora\""},
         Case{"modules_to_save", {"lm_head"}, "modules_to_save"},
         Case{"peft_type", "LOHA", "peft_type"}, Case{"r", 0, "r: got 0"},
         Case{"r", 5, "got shape [4, 16], expected [5, 16]"},
@@ -359,7 +362,10 @@ TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {
     EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
                  c.message);
   }
-  PutFile(source() / kAdapterConfigFile, good.dump());
+  Json sound = good;
+  sound["init_lora_weights"] = "eva";
+  sound["alora_invocation_tokens"] = Json::array();
+  PutFile(source() / kAdapterConfigFile, sound.dump());
   // The adapter fits neither a model of other shapes nor one that has an adapter itself.
   EXPECT_FAILS(Import(AdapterRequest(source(), Base("llama3"))), absl::StatusCode::kInvalidArgument,
                "v_proj.lora_B.weight: got shape [16, 4], expected [8, 4]");

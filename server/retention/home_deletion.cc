@@ -16,6 +16,7 @@
 #include "control/supervision/run_process.h"
 #include "control/supervision/supervisor_lock.h"
 #include "proto/state_name.h"
+#include "runs/branch.h"
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_directory.h"
@@ -64,12 +65,16 @@ absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id
       absl::StrCat(id, " is ", StateName(state), "; stop it first: braid stop ", id));
 }
 
-// Returns which checkpoints the run keeps for good, by its settings and its newest good checkpoint.
-absl::StatusOr<CheckpointRetention> RetentionOf(const RunRecord& record, const fs::path& newest) {
+// Returns which checkpoints the run keeps, by its settings and its newest good checkpoint.
+absl::StatusOr<CheckpointRetention> ReducedRetention(const RunRecord& record,
+                                                     const fs::path& newest) {
   ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(record.run_dir).ReadSpec());
   ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(newest));
-  return CheckpointRetention{.keep_every_steps = spec.checkpoint().keep_every_steps(),
-                             .best_step = state.validation.best_step};
+  ASSIGN_OR_RETURN(CheckpointRetention retention, RetentionOf(spec));
+  retention.best_step = state.validation.best_step;
+  // A finished run meets no loss spike any more.
+  if (state.step >= spec.num_steps()) retention.regular_steps = 0;
+  return retention;
 }
 
 }  // namespace
@@ -173,11 +178,15 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
   ASSIGN_OR_RETURN(const std::optional<fs::path> newest,
                    NewestGoodCheckpoint(checkpoints, &damaged));
   if (!newest) return 0;
-  ASSIGN_OR_RETURN(const CheckpointRetention retention, RetentionOf(held.record, *newest));
+  ASSIGN_OR_RETURN(const CheckpointRetention retention, ReducedRetention(held.record, *newest));
   int64_t bytes = 0;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListCheckpoints(checkpoints));
+  bool has_regular = false;
   for (const std::string& name : names) {
-    if (name == newest->filename() || IsKeptForGood(retention, StepOfCheckpoint(name))) continue;
+    const int64_t step = StepOfCheckpoint(name);
+    const bool regular = !has_regular && IsRegular(retention, step);
+    has_regular = has_regular || regular;
+    if (name == newest->filename() || regular || IsKeptForGood(retention, step)) continue;
     bytes += DiskBytes(checkpoints / name);
     if (options.dry_run) continue;
     // Readers of checkpoints ignore this name, and the next start of the run removes the directory.

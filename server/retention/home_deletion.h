@@ -59,7 +59,8 @@ class HomeDeletion {
   absl::StatusOr<int64_t> Delete(const std::string& id, const Options& options);
 
   // Removes the checkpoints of a run that has ended but the newest good one, the one with the best
-  // validation loss and those of checkpoint.keep_every_steps, and returns the bytes freed.
+  // validation loss, those of checkpoint.keep_every_steps and, in an unfinished run with the policy
+  // ROLLBACK, the newest regular one (IsRegular). Returns the bytes freed.
   // FAILED_PRECONDITION as in Delete, and when another item uses the run; DATA_LOSS when the
   // settings of the run, which say what to keep, are damaged.
   absl::StatusOr<int64_t> ReduceCheckpoints(const std::string& id, const Options& options);

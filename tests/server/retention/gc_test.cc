@@ -308,6 +308,8 @@ TEST_F(GcTest, ReducedRunsKeepTheirBestCheckpointAndTheirBranchPoints) {
   const std::string run =
       home_.AddRun({.checkpoints = {10, 20, 30, 40, 50}, .keep_every_steps = 20, .best_step = 30});
   const std::string best = home_.AddRun({.checkpoints = {10, 20, 30}, .best_step = 10});
+  const std::string unfinished =
+      home_.AddRun({.checkpoints = {10, 20, 30, 40, 50}, .regular_steps = 20});
   const std::string unknown = home_.AddRun({.checkpoints = {10, 20}});
   PutByte(home_ / ("runs/" + unknown + "/run.textproto"), 40, 'z');
   v1::CollectGarbageRequest request = OlderThan(1);
@@ -319,6 +321,7 @@ TEST_F(GcTest, ReducedRunsKeepTheirBestCheckpointAndTheirBranchPoints) {
   EXPECT_EQ(done.freed_bytes(), plan.freed_bytes());
   EXPECT_THAT(Checkpoints(run), ElementsAre(20, 30, 40, 50)) << "checkpoint.keep_every_steps is 20";
   EXPECT_THAT(Checkpoints(best), ElementsAre(10, 30));
+  EXPECT_THAT(Checkpoints(unfinished), ElementsAre(40, 50)) << "a resumed run may roll back";
   EXPECT_THAT(Checkpoints(unknown), SizeIs(2)) << "what to keep is not known";
   for (const v1::Deletion& each : done.deletions()) {
     EXPECT_THAT(each.kept_because(), each.id() == unknown

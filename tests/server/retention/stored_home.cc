@@ -104,6 +104,11 @@ std::string StoredHome::AddRun(const RunOptions& options) {
   spec.set_dataset_dir(options.dataset.string());
   spec.set_init_from(options.init_from);
   spec.mutable_checkpoint()->set_keep_every_steps(options.keep_every_steps);
+  if (options.regular_steps > 0) {
+    spec.set_num_steps(100);
+    spec.mutable_checkpoint()->set_every_steps(options.regular_steps);
+    spec.mutable_spikes()->set_policy(v1::ROLLBACK);
+  }
   const auto runs = RunStore::Open(path()).value();
   const RunRecord record = runs->Create(options.request_id, spec.SerializeAsString(),
                                         options.created, {.principal = options.principal})

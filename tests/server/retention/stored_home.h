@@ -40,6 +40,7 @@ class StoredHome {
     std::string request_id = {};
     std::vector<int64_t> checkpoints = {10, 20};  // their steps
     int64_t keep_every_steps = 0;
+    int64_t regular_steps = 0;  // checkpoint.every_steps of a run of 100 steps with ROLLBACK
     int64_t best_step = 0;  // that of the best validation, according to all checkpoints
   };
   // Adds a run with its checkpoints. Returns its id.

@@ -55,14 +55,15 @@ std::string TypeOf(const Json& component) {
 
 bool IsTrue(const Json& object, const char* name) { return FieldOf(object, name) == Json(true); }
 
-// Requires that each of `names` is absent, null, false, zero or an empty string.
+// Requires that each of `names` is absent, null, false, zero or an empty string. Messages name it
+// after `prefix`.
 absl::Status RequireUnset(const Json& object, std::initializer_list<const char*> names,
-                          const std::string& where) {
+                          const std::string& prefix) {
   for (const char* name : names) {
     const Json& value = FieldOf(object, name);
     const bool unset = value.is_null() || value == Json(false) || value == Json("") ||
                        (value.is_number() && value == 0);
-    if (!unset) return Unsupported(absl::StrCat(where, ".", name), value.dump(), "it unset");
+    if (!unset) return Unsupported(absl::StrCat(prefix, name), value.dump(), "it unset");
   }
   return absl::OkStatus();
 }
@@ -113,7 +114,7 @@ absl::Status AddPreTokenizer(const Json& component, const std::string& where, Pi
     return Unsupported(where, type.empty() ? component.dump() : type,
                        "ByteLevel, Split, Digits or a Sequence of them");
   }
-  RETURN_IF_ERROR(RequireUnset(component, {"add_prefix_space"}, where));
+  RETURN_IF_ERROR(RequireUnset(component, {"add_prefix_space"}, where + "."));
   *bytes = true;
   if (FieldOf(component, "use_regex") == Json(false)) return absl::OkStatus();
   return scanner->AddExpression(
@@ -208,7 +209,7 @@ absl::Status ParseModel(const Json& root, const std::string& file, TokenizerJson
   RETURN_IF_ERROR(RequireUnset(
       model,
       {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback"},
-      where));
+      where + "."));
   result->ignore_merges = IsTrue(model, "ignore_merges");
   const Json& vocab = FieldOf(model, "vocab");
   if (!vocab.is_object() || vocab.empty()) return Malformed(where + ".vocab", "pieces and ids");
@@ -232,7 +233,7 @@ absl::Status ParseAddedTokens(const Json& root, const std::string& file, Tokeniz
                      .normalized = IsTrue(tokens[i], "normalized")};
     // Special tokens are never matched in text, so these options have no effect.
     if (!token.special) {
-      RETURN_IF_ERROR(RequireUnset(tokens[i], {"single_word", "lstrip", "rstrip"}, where));
+      RETURN_IF_ERROR(RequireUnset(tokens[i], {"single_word", "lstrip", "rstrip"}, where + "."));
     }
     RETURN_IF_ERROR(PlacePiece(token.content, FieldOf(tokens[i], "id"), where, &result->pieces));
     token.id = FieldOf(tokens[i], "id").get<int32_t>();
@@ -322,7 +323,7 @@ absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text, const fs
   RETURN_IF_ERROR(ParseNormalizer(root, file, &result));
   RETURN_IF_ERROR(ParsePreTokenizer(root, file, &result));
   RETURN_IF_ERROR(ParseAddedTokens(root, file, &result));
-  RETURN_IF_ERROR(RequireUnset(root, {"truncation", "padding"}, file));
+  RETURN_IF_ERROR(RequireUnset(root, {"truncation", "padding"}, file + ": "));
   if (const std::string decoder = TypeOf(FieldOf(root, "decoder"));
       !FieldOf(root, "decoder").is_null() && decoder != "ByteLevel") {
     return Unsupported(file + ": decoder", decoder.empty() ? "no type" : decoder, "ByteLevel");

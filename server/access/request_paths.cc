@@ -133,6 +133,7 @@ constexpr std::array<std::string_view, 97> kTexts = {
     "FreeAnswer.references_from",
     "FreeAnswer.group_by",
     "FreeAnswer.stop",
+    "NumberAnswer.gold",
     "TaskField.from",
     "TaskField.match",
     "TaskField.name",

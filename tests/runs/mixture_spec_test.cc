@@ -107,7 +107,7 @@ TEST_F(MixtureSpecTest, RefusesUnitsThatCannotBeCombined) {
                 SetEpochs(1, 1, s);
                 s->set_num_steps(4);
               }),
-              HasSubstr("num_steps: got a length of the run with datasets in tokens or epochs"));
+              HasSubstr("num_steps: datasets with tokens or epochs determine the length of the run"));
   EXPECT_THAT(ErrorOf([](auto* s) { SetEpochs(0, 0, s); }), HasSubstr("got 0 tokens of every"));
   EXPECT_THAT(ErrorOf([](auto* s) { SetEpochs(-1, 2, s); }), HasSubstr("datasets[0]: got -1"));
 }

@@ -138,6 +138,7 @@ TEST_F(FinetuningRunsTest, AccuracyIsTheShareOfAnswersWhoseTokensAllHaveTheHighe
     v1::RunSpec spec = TinyDenseSpec(dataset, steps);
     spec.mutable_optimizer()->set_learning_rate(1e-2);
     spec.mutable_validation()->set_windows(2);
+    spec.mutable_validation()->mutable_every()->set_steps(steps);
     spec = ResolveRunSpec(spec).value();
     const RunDirectory run = Trained(spec);
     const auto model = LoadModel(NewestOf(run)).value();

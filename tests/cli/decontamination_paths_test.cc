@@ -19,8 +19,8 @@ TEST(DecontaminationPathsTest, TasksAreTheExampleFilesOfTheBuiltInTasks) {
   for (const char* folder : {"piqa", "sst2", "other"}) {
     std::filesystem::create_directories(scratch / folder);
   }
-  for (const char* file : {"piqa/valid.jsonl", "piqa/train.jsonl", "sst2/dev.tsv", "sst2/train.tsv",
-                           "other/test.jsonl"}) {
+  for (const char* file : {"piqa/valid.jsonl", "piqa/valid-labels.lst", "piqa/train.jsonl",
+                           "sst2/dev.tsv", "sst2/train.tsv", "other/test.jsonl"}) {
     PutFile(scratch / file, "fine\t1\n");
   }
   google::protobuf::RepeatedPtrField<std::string> paths;

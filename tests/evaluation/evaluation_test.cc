@@ -362,7 +362,8 @@ TEST_F(EvaluationTest, EmbeddingNoiseIsAFunctionOfItsSeedAndReachesFixedWeights)
     request.set_embedding_noise(noise);
     request.set_noise_seed(seed);
     std::vector<double> found;
-    for (const v1::Evaluation& evaluation : Result(request).evaluations()) {
+    const v1::EvaluationResult result = Result(request);
+    for (const v1::Evaluation& evaluation : result.evaluations()) {
       found.push_back(evaluation.total().loss());
     }
     return found;

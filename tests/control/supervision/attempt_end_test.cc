@@ -26,7 +26,7 @@ TEST(AttemptEndTest, CauseIsShortAndHasNoSettings) {
   ASSERT_TRUE(WriteFileAtomically(run.log(), log).ok());
   const std::string killed = DescribeEnd(run, {}, {}, {}, std::nullopt).cause;
   EXPECT_THAT(killed, Not(HasSubstr("setting_")));
-  EXPECT_THAT(killed, HasSubstr("does not say why"));
+  EXPECT_THAT(killed, HasSubstr("has no error message"));
   EXPECT_LT(killed.size(), 300u) << killed;
 
   for (int line = 0; line < 60; ++line) absl::StrAppend(&log, "frame ", line, "\n");

@@ -56,7 +56,7 @@ constexpr std::array<std::string_view, 13> kModels = {
 constexpr std::string_view kBranchPoint = "RunSpec.branch_from";
 
 // None of these is ever opened as a file of this machine.
-constexpr std::array<std::string_view, 97> kTexts = {
+constexpr std::array<std::string_view, 98> kTexts = {
     "AnalyzeExpertsRequest.tasks",
     "AnalyzeLayersRequest.probes",
     "AnalyzeLayersRequest.tasks",

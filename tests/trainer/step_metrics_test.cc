@@ -86,7 +86,8 @@ TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
   ASSERT_TRUE(run.WriteSpec(spec).ok());
   ASSERT_TRUE(TrainAlone(run, spec).ok());
   const double all = FlopsPerToken(spec.model(), spec.finetuning(), 0).total();
-  for (const v1::StepMetrics& step : run.ReadMetrics(0).value()) {
+  const auto steps = run.ReadMetrics(0).value();
+  for (const v1::StepMetrics& step : steps) {
     const double flops = 1e9 * step.gflops() / step.tokens_per_second();
     // Each example is at most 11 of the sequence's 32 tokens.
     EXPECT_GT(flops, all);

@@ -361,7 +361,6 @@ TEST_F(EvaluationTest, EmbeddingNoiseIsAFunctionOfItsSeedAndReachesFixedWeights)
   const auto losses = [&](double noise, uint64_t seed) {
     request.set_embedding_noise(noise);
     request.set_noise_seed(seed);
-    const v1::EvaluationResult result = Result(request);
     std::vector<double> found;
     const v1::EvaluationResult result = Result(request);
     for (const v1::Evaluation& evaluation : result.evaluations()) {

@@ -278,13 +278,10 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   AcceptorOptions accepting{
       .limits = DeriveLimits(options.connections, RaiseDescriptorLimit()),
       .on_problem = on_problem,
-      .on_deaf =
-          [on_problem, address = options.listen](const std::string& why) {
-            on_problem(absl::StrCat("exiting, because no connection reaches ", address, ": ", why));
-            _exit(kDeafExitCode);
-          },
-      .check_interval = options.check_interval,
-      .check_patience = options.check_patience};
+      .on_deaf = [on_problem, address = options.listen](const std::string& why) {
+        on_problem(absl::StrCat("exiting, because no connection reaches ", address, ": ", why));
+        _exit(kDeafExitCode);
+      }};
   ASSIGN_OR_RETURN(ListeningSockets sockets, ListeningSockets::Open(options.listen));
   gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
                                                  options.home, required, on_problem),

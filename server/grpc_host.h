@@ -91,9 +91,6 @@ struct HostOptions {
   std::chrono::milliseconds refusal_delay{100};
   // Limits on the connections to the port.
   ConnectionLimits connections;
-  // Interval and maximum duration of the check that the port accepts connections; see
-  // AcceptorOptions.
-  std::chrono::milliseconds check_interval{20'000}, check_patience{5'000};
   // Notified of every call that comes through the port.
   std::vector<std::shared_ptr<CallObserver>> observers;
 };

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "server/connection_acceptor.h"
-#include "server/grpc_host.h"
 #include "server/listening_sockets.h"
 #include "server/open_connections.h"
 #include "tests/base/scratch_directory.h"
@@ -199,49 +198,6 @@ TEST_F(DescriptorExhaustionTest, AnAcceptorThatCannotBeReachedReportsThatItIsDea
   const Connection blocks(port_, "127.0.0.1");
   EXPECT_THAT(deaf.get_future().get(), HasSubstr("3 checks in a row"));
   release.set_value();
-}
-
-// Returns the socket of this process that listens on a port.
-int ListenerOn(int port) {
-  for (int descriptor = 3; descriptor < 1024; ++descriptor) {
-    int listens = 0;
-    sockaddr_in address = {};
-    socklen_t size = sizeof(listens), length = sizeof(address);
-    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens == 1 &&
-        getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
-        ntohs(address.sin_port) == port) {
-      return descriptor;
-    }
-  }
-  return -1;
-}
-
-// Serves until the listening socket fails while all descriptors are taken. The limit leaves out the
-// socket's own, which its end sets free.
-void LoseTheListeningSocketForGood() {
-  const ScratchDirectory scratch;
-  HostOptions options;
-  options.home = scratch.path();
-  options.services = {ServiceName::kStorage};
-  options.listen = "127.0.0.1:0";
-  options.check_interval = options.check_patience = std::chrono::milliseconds(20);
-  const auto host = ServiceHost::Start(options);
-  if (!host.ok()) return;
-  const int listener = ListenerOn((*host)->port());
-  const rlimit low = {static_cast<rlim_t>(listener), 1024};
-  setrlimit(RLIMIT_NOFILE, &low);
-  // The server's checks of itself give descriptors back, so all are taken again each time.
-  for (int attempt = 0; attempt < 10'000; ++attempt) {
-    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
-    }
-    shutdown(ListenerOn((*host)->port()), SHUT_RDWR);
-    usleep(5000);
-  }
-}
-
-TEST_F(DescriptorExhaustionTest, AServerThatCannotListenAgainExitsForItsSupervisor) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(LoseTheListeningSocketForGood(), testing::ExitedWithCode(kDeafExitCode), "");
 }
 
 TEST_F(DescriptorExhaustionTest, AHealthyAcceptorPassesItsChecks) {

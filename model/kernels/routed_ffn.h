@@ -22,8 +22,8 @@
 
 namespace braid {
 
-// An expert with at most this many pairs is not packed: where both ways take the same time
-// (braid-bench-routed-ffn prints it).
+// An expert with at most this many pairs is not packed. braid-bench-routed-ffn prints up to how many
+// pairs that is the faster way.
 inline constexpr int64_t kUnpackedPairs = 8;
 
 struct RoutedFfnShape {

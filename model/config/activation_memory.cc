@@ -30,7 +30,7 @@ struct LayerShape {
   int64_t tokens, width, hidden, vocabulary, segment, layers, moe_layers;
   AttentionHeads heads;
   bool qk_norm;
-  // Whether the output head is trained.
+  // True when the output head is trained.
   bool trains_head;
   // TOKEN_CHOICE: experts, the most that a token uses (the gate RELU may choose them all), and the
   // units of one; 0 otherwise.

@@ -15,7 +15,7 @@ struct BackwardReach {
   // The first layer with trained parameters, or whose output depends, with a gradient, on a gate of
   // layers; 0 when the embedding is trained, and the number of layers when none is reached.
   int first_layer = 0;
-  // Whether the output head is trained.
+  // True when the output head is trained.
   bool trains_head = true;
 };
 

@@ -159,7 +159,7 @@ absl::Status AddParquetTexts(const fs::path& path, const std::string& stored, in
   return absl::OkStatus();
 }
 
-// Tokens of an indexed dataset are no text.
+// Refuses files of an indexed dataset, which hold tokens instead of text.
 absl::Status CheckNotTokens(const fs::path& path) {
   const std::string extension = absl::AsciiStrToLower(path.extension().string());
   if (extension != ".bin" && extension != ".idx") return absl::OkStatus();

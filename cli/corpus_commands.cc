@@ -113,7 +113,7 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--near-duplicates", "deduplicate.near_duplicates");
   fields.Add(command, "--decontaminate", "decontaminate.paths")
       ->transform(DecontaminationPathValue());
-  fields.Add(command, "--decontaminate-report-only", "decontaminate.report_only");
+  fields.Add(command, "--report-only", "decontaminate.report_only");
   fields.Add(command, "--seed", "seed");
   fields.Add(command, "--embedding-servers", "embedder.addresses")->delimiter(',');
   fields.Add(command, "--neighbor-servers", "neighbors.addresses")->delimiter(',');

@@ -15,6 +15,8 @@ namespace braid {
 namespace {
 
 constexpr std::string_view kTasksPrefix = "tasks=";
+// What "tasks" alone means: the directory of the examples in the help and the documentation.
+constexpr std::string_view kUsualTasks = "tasks=downstream";
 
 std::string AbsoluteForm(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
@@ -46,12 +48,10 @@ CLI::Validator DecontaminationPathValue() {
   return CLI::Validator(
       [](std::string& path) -> std::string {
         std::error_code error;
-        if (path == "tasks" && !std::filesystem::exists(path, error)) {
-          return "got tasks without a directory, expected tasks=DIR, where DIR is that of 'braid "
-                 "eval tasks --data DIR'";
-        }
+        if (path == "tasks" && !std::filesystem::exists(path, error)) path = kUsualTasks;
         if (path.starts_with(kTasksPrefix) && path.size() > kTasksPrefix.size()) {
-          path.replace(kTasksPrefix.size(), path.npos, AbsoluteForm(path.substr(kTasksPrefix.size())));
+          path.replace(kTasksPrefix.size(), path.npos,
+                       AbsoluteForm(path.substr(kTasksPrefix.size())));
         } else if (!path.empty()) {
           path = AbsoluteForm(path);
         }

@@ -10,8 +10,8 @@
 
 namespace braid {
 
-// Makes a path, and the directory of "tasks=DIR", absolute. Refuses "tasks" alone, unless there is
-// such a path.
+// Makes a path, and the directory of "tasks=DIR", absolute. "tasks" alone means "tasks=downstream",
+// unless there is such a path.
 CLI::Validator DecontaminationPathValue();
 
 // Replaces each "tasks=DIR" by the files in DIR whose examples the built-in tasks evaluate, in the

@@ -52,7 +52,7 @@ absl::StatusOr<ContrieverDirectory> ContrieverDirectory::Open(
   ASSIGN_OR_RETURN(WordPieceTokenizer tokenizer, WordPieceTokenizer::Load(model.encoder));
   if (tokenizer.vocabulary().size() > config.vocab_size) {
     return absl::InvalidArgumentError(absl::StrCat(
-        directory.string(), ": vocab.txt has ", tokenizer.vocabulary().size(),
+        directory.string(), ": the tokenizer has ", tokenizer.vocabulary().size(),
         " pieces, expected at most ", config.vocab_size, ", vocab_size of config.json"));
   }
   ASSIGN_OR_RETURN(ContrieverWeights weights, ContrieverWeights::Open(model.encoder, config));

@@ -3,81 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "formats/parquet/compact_reader.h"
+#include "formats/parquet/parquet_schema.h"
 
 namespace braid {
 namespace {
-
-constexpr int kDeepestSchema = 100;
-
-enum class Repetition { kRequired = 0, kOptional = 1, kRepeated = 2 };
-
-// One element of the schema, which is a tree in depth-first order.
-struct SchemaElement {
-  std::string name;
-  int64_t type = -1;
-  int64_t type_length = 0;
-  int64_t repetition = 0;
-  int64_t num_children = -1;
-  int64_t converted_type = -1;
-  bool is_unsigned = false;
-};
-
-absl::Status Bad(std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("bad footer: ", std::string(what)));
-}
-
-// LogicalType is a union: 5 DECIMAL, 10 INTEGER{1: bit_width, 2: is_signed}.
-void ReadLogicalType(CompactReader& reader, SchemaElement* element) {
-  ReadStruct(reader, [&](int16_t id, CompactType type) {
-    if (type != CompactType::kStruct) return false;
-    if (id == 5) element->converted_type = 5;
-    if (id != 10) return false;
-    ReadStruct(reader, [&](int16_t inner, CompactType inner_type) {
-      if (inner != 2) return false;
-      element->is_unsigned = !reader.Boolean(inner_type);
-      return true;
-    });
-    return true;
-  });
-}
-
-SchemaElement ReadSchemaElement(CompactReader& reader) {
-  SchemaElement element;
-  ReadStruct(reader, [&](int16_t id, CompactType type) {
-    switch (id) {
-      case 1:
-        element.type = reader.Integer(type);
-        return true;
-      case 2:
-        element.type_length = reader.Integer(type);
-        return true;
-      case 3:
-        element.repetition = reader.Integer(type);
-        return true;
-      case 4:
-        element.name = std::string(reader.Binary(type));
-        return true;
-      case 5:
-        element.num_children = reader.Integer(type);
-        return true;
-      case 6:
-        element.converted_type = reader.Integer(type);
-        return true;
-      case 10:
-        if (type != CompactType::kStruct) return false;
-        ReadLogicalType(reader, &element);
-        return true;
-      default:
-        return false;
-    }
-  });
-  // UINT_8 to UINT_64.
-  if (element.converted_type >= 11 && element.converted_type <= 14) element.is_unsigned = true;
-  return element;
-}
 
 struct ChunkMetadata {
   ParquetChunk chunk;
@@ -178,83 +109,12 @@ RowGroupMetadata ReadRowGroup(CompactReader& reader) {
   return group;
 }
 
-// Walks the tree of the schema and collects its leaves.
-class LeafCollector {
- public:
-  explicit LeafCollector(const std::vector<SchemaElement>& schema) : schema_(schema) {}
-
-  absl::StatusOr<std::vector<ParquetColumn>> Collect() {
-    if (schema_.empty() || schema_[0].num_children < 0) return Bad("the schema has no root");
-    next_ = 1;
-    for (int64_t i = 0; i < schema_[0].num_children; ++i) RETURN_IF_ERROR(Visit({}, 0));
-    if (next_ != schema_.size()) return Bad("the schema has elements outside of its tree");
-    return std::move(leaves_);
-  }
-
- private:
-  struct Above {
-    int16_t definition = 0;
-    int16_t repetition = 0;
-    int16_t list_level = -1;
-  };
-
-  absl::Status Visit(Above above, int depth) {
-    if (depth > kDeepestSchema || next_ >= schema_.size()) {
-      return Bad("the schema counts more elements than it has, or is nested too deep");
-    }
-    const SchemaElement& element = schema_[next_++];
-    if (element.repetition < 0 || element.repetition > 2) return Bad("unknown repetition");
-    const auto repetition = static_cast<Repetition>(element.repetition);
-    if (repetition == Repetition::kRepeated) {
-      above.list_level = above.definition;
-      ++above.repetition;
-    }
-    if (repetition != Repetition::kRequired) ++above.definition;
-    path_.push_back(element.name);
-    if (element.num_children > 0) {
-      for (int64_t i = 0; i < element.num_children; ++i) RETURN_IF_ERROR(Visit(above, depth + 1));
-    } else {
-      RETURN_IF_ERROR(AddLeaf(element, above));
-    }
-    path_.pop_back();
-    return absl::OkStatus();
-  }
-
-  absl::Status AddLeaf(const SchemaElement& element, const Above& above) {
-    if (element.type < 0 || element.type > 7) {
-      return Bad(absl::StrCat("column ", element.name, " has the unknown type ", element.type));
-    }
-    const auto type = static_cast<ParquetType>(element.type);
-    if (type == ParquetType::kFixedLengthByteArray &&
-        (element.type_length <= 0 || element.type_length > (1 << 20))) {
-      return Bad(
-          absl::StrCat("column ", element.name, " has values of ", element.type_length, " bytes"));
-    }
-    std::vector<std::string> path = path_;
-    // Lists have two levels of their own: "list.element" by the standard, other names by others.
-    if (above.repetition == 1 && path.size() > 2) path.resize(path.size() - 2);
-    leaves_.push_back({.name = absl::StrJoin(path, "."),
-                       .type = type,
-                       .type_length = static_cast<int32_t>(element.type_length),
-                       .is_unsigned = element.is_unsigned,
-                       .is_decimal = element.converted_type == 5,
-                       .max_definition_level = above.definition,
-                       .max_repetition_level = above.repetition,
-                       .list_level = above.list_level});
-    return absl::OkStatus();
-  }
-
-  const std::vector<SchemaElement>& schema_;
-  size_t next_ = 0;
-  std::vector<std::string> path_;
-  std::vector<ParquetColumn> leaves_;
-};
-
 absl::StatusOr<ParquetRowGroup> CheckRowGroup(RowGroupMetadata group,
                                               const std::vector<ParquetColumn>& columns) {
   if (group.num_rows < 0 || group.chunks.size() != columns.size()) {
-    return Bad(absl::StrCat("a row group has ", group.chunks.size(), " columns and ",
-                            group.num_rows, " rows, the schema ", columns.size(), " columns"));
+    return BadFooter(absl::StrCat("a row group has ", group.chunks.size(), " columns and ",
+                                  group.num_rows, " rows, the schema ", columns.size(),
+                                  " columns"));
   }
   ParquetRowGroup result{.num_rows = group.num_rows, .chunks = {}};
   for (size_t c = 0; c < columns.size(); ++c) {
@@ -265,7 +125,7 @@ absl::StatusOr<ParquetRowGroup> CheckRowGroup(RowGroupMetadata group,
                        chunk.num_values >= 0 && chunk.offset >= 0 && chunk.size >= 0 &&
                        (!flat || chunk.num_values == group.num_rows);
     if (metadata.complete && !sound) {
-      return Bad(absl::StrCat("column ", columns[c].name, " does not fit its row group"));
+      return BadFooter(absl::StrCat("column ", columns[c].name, " does not fit its row group"));
     }
     result.chunks.push_back(chunk);
     if (!metadata.complete) result.chunks.back().encrypted = true;
@@ -358,14 +218,15 @@ void DropUnordered(const std::vector<bool>& ordered, std::vector<ParquetRowGroup
 absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
   CompactReader reader(bytes);
   ParquetFooter footer;
-  std::vector<SchemaElement> schema;
+  std::vector<ParquetSchemaElement> schema;
   std::vector<RowGroupMetadata> groups;
   std::vector<bool> ordered;
   bool encrypted = false;
   ReadStruct(reader, [&](int16_t id, CompactType type) {
     if (id == 2) {
       const size_t n = reader.ListOf(type, CompactType::kStruct);
-      for (size_t i = 0; i < n && reader.ok(); ++i) schema.push_back(ReadSchemaElement(reader));
+      for (size_t i = 0; i < n && reader.ok(); ++i)
+        schema.push_back(ReadParquetSchemaElement(reader));
     } else if (id == 3) {
       footer.num_rows = reader.Integer(type);
     } else if (id == 4) {
@@ -379,9 +240,9 @@ absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
     }
     return true;
   });
-  if (!reader.ok()) return Bad("it is not a FileMetaData in Thrift's compact protocol");
+  if (!reader.ok()) return BadFooter("it is not a FileMetaData in Thrift's compact protocol");
   if (encrypted) return absl::UnimplementedError("the file is encrypted");
-  ASSIGN_OR_RETURN(footer.columns, LeafCollector(schema).Collect());
+  ASSIGN_OR_RETURN(footer.columns, LeavesOfParquetSchema(schema));
   int64_t num_rows = 0;
   for (RowGroupMetadata& group : groups) {
     ASSIGN_OR_RETURN(ParquetRowGroup checked, CheckRowGroup(std::move(group), footer.columns));
@@ -391,7 +252,7 @@ absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
   }
   DropUnordered(ordered, &footer.row_groups);
   if (num_rows == footer.num_rows && footer.row_groups.size() == groups.size()) return footer;
-  return Bad(absl::StrCat("its row groups do not have its ", footer.num_rows, " rows"));
+  return BadFooter(absl::StrCat("its row groups do not have its ", footer.num_rows, " rows"));
 }
 
 absl::StatusOr<ParquetPage> ParseParquetPage(std::string_view bytes, size_t* header_size) {

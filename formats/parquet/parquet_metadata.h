@@ -49,7 +49,7 @@ enum class ParquetEncoding {
 
 // A leaf of the schema.
 struct ParquetColumn {
-  std::string name;  // the path, joined by dots; of a list, without ".list.element"
+  std::string name;  // the path, joined by dots, without the ".list.element" of lists
   ParquetType type = ParquetType::kByteArray;
   int32_t type_length = 0;  // bytes of a kFixedLengthByteArray
   bool is_unsigned = false;

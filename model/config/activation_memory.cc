@@ -41,8 +41,8 @@ struct LayerShape {
   bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
   int64_t mixed_layers = 0, mixed_moe_layers = 0;
-  // True for adapters in dense FFNs, which are then tensor operations.
-  bool adapted_ffn = false;
+  // Adapters in dense FFNs, which are then tensor operations, and of their down projections.
+  bool adapted_ffn = false, adapted_down = false;
   // Elements of the gradients of one layer's experts that backward computes without a parameter for
   // them: with adapters, and where the routing of merged experts is trained but they are not.
   int64_t expert_gradients = 0;
@@ -123,6 +123,14 @@ int64_t MixingFloats(const LayerShape& s, const v1::ModelConfig& config) {
 // Saved outside the layers: the embedded tokens (and their 64-bit ids), the last norm's output.
 int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4 * s.tokens; }
 
+// The temporaries of the backward pass of an FFN with adapters, in addition to what is saved: five
+// arrays of hidden values in SwiGLU, two in GELU. What the end of the model saved is free by then,
+// as are the hidden values that adapters of down saved.
+int64_t AdaptedFfnFloats(const LayerShape& s) {
+  const int64_t arrays = (s.gpt2 ? 2 : 5) - (s.adapted_down ? 1 : 0);
+  return arrays * s.tokens * s.hidden;
+}
+
 // The peak of temporaries. The head's pass first holds the gradients of its two inputs and the
 // logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
 // consecutive layers exist at once, and those of the hidden values of a GPT2 or of an FFN with
@@ -130,9 +138,9 @@ int64_t EndFloats(const LayerShape& s) { return s.tokens * (2 * s.width + 1) + 4
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
   const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
-  const int64_t layer = s.gpt2          ? s.tokens * 2 * (s.width + s.hidden)
-                        : s.adapted_ffn ? s.tokens * (2 * s.width + 5 * s.hidden)
-                                        : 0;
+  const int64_t layer = s.adapted_ffn ? AdaptedFfnFloats(s)
+                        : s.gpt2      ? s.tokens * 2 * (s.width + s.hidden)
+                                      : 0;
   const int64_t experts = s.expert_gradients > 0 ? s.expert_gradients + 2 * s.tokens * s.width : 0;
   return std::max({gradients + rows * s.vocabulary, 2 * gradients, layer, experts});
 }
@@ -322,10 +330,11 @@ ActivationMemory ActivationsOf(const v1::ModelConfig& resolved, int64_t batch_si
   shape.layers -= first;
   shape.moe_layers =
       std::ranges::count_if(moe_layers, [first](int layer) { return layer >= first; });
-  shape.adapted_ffn =
-      std::ranges::any_of(AdaptersOf(resolved, finetuning), [](const AdapterSpec& adapter) {
-        return IsFfnTarget(adapter.target) && adapter.experts == 0;
-      });
+  for (const AdapterSpec& adapter : AdaptersOf(resolved, finetuning)) {
+    if (adapter.experts > 0 || !IsFfnTarget(adapter.target)) continue;
+    shape.adapted_ffn = true;
+    shape.adapted_down |= adapter.target == "down";
+  }
   shape.expert_gradients = ExpertGradients(resolved, finetuning, first);
   const std::vector<double> mixed = MixedPasses(resolved, first);
   double passes = 0, moe_passes = 0;

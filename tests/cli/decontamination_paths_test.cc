@@ -31,6 +31,17 @@ TEST(DecontaminationPathsTest, TasksAreTheExampleFilesOfTheBuiltInTasks) {
                                  (scratch / "sst2/dev.tsv").string()));
 }
 
+TEST(DecontaminationPathsTest, TasksAloneAreThoseOfTheUsualDirectory) {
+  const auto transformed = [](std::string path) {
+    EXPECT_EQ(DecontaminationPathValue()(path), "");
+    return path;
+  };
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(transformed("tasks"), absl::StrCat("tasks=", here, "/downstream"));
+  EXPECT_EQ(transformed("tasks=x/../y"), absl::StrCat("tasks=", here, "/y"));
+  EXPECT_EQ(transformed("x"), absl::StrCat(here, "/x"));
+}
+
 TEST(DecontaminationPathsTest, ADirectoryWithoutThemIsAnError) {
   const ScratchDirectory scratch;
   google::protobuf::RepeatedPtrField<std::string> paths;

@@ -387,6 +387,15 @@ TEST(ByteLevelTokenizerTest, MessagesAboutLongValuesAreValidUtf8) {
   EXPECT_TRUE(IsValidUtf8(message()));
 }
 
+TEST(ByteLevelTokenizerTest, CutFilesAreErrors) {
+  const std::string whole = TinyTokenizerJson({.regex = "\\w+"});
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const absl::Status status = Tokenizer::Parse(whole.substr(0, size), "x.json").status();
+    ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << size;
+    ASSERT_THAT(std::string(status.message()), testing::HasSubstr("x.json")) << size;
+  }
+}
+
 TEST(ReadTokenizerFileTest, AnEmptyObjectStaysValidJson) {
   const CraftedFiles files;
   std::ofstream(files.directory() / "tokenizer.json") << "{}";
@@ -436,6 +445,26 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
       ReadTokenizerFile(files.directory() / "vocab.json", ReadFile).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("merges.txt"), std::string::npos) << status;
+}
+
+// Merges whose last line is cut make words that the vocabulary lacks, or are no pair.
+TEST(ReadTokenizerFileTest, CutMergesAreErrorsExceptAfterWholeLines) {
+  const CraftedFiles files;
+  const json tiny = TinyTokenizer({});
+  json vocab = tiny["model"]["vocab"];
+  vocab["<|endoftext|>"] = vocab.size();
+  const std::string header = "#version: 0.2\n", merges = header + "q u\nqu i\n";
+  vocab["qu"] = vocab.size();
+  vocab["qui"] = vocab.size();
+  std::ofstream(files.directory() / "vocab.json") << vocab.dump();
+  for (size_t size = header.size(); size <= merges.size(); ++size) {
+    std::ofstream(files.directory() / "merges.txt") << merges.substr(0, size);
+    const auto read = ReadTokenizerFile(files.directory() / "vocab.json", ReadFile);
+    const absl::Status status =
+        read.ok() ? Tokenizer::Parse(read->bytes, "stored").status() : read.status();
+    const bool whole = merges[size - 1] == '\n' || merges[size] == '\n';
+    EXPECT_EQ(status.ok(), whole) << size << " " << status;
+  }
 }
 
 TEST(WholeTextExpressionsTest, AreThoseThatLeaveNoTextBetweenMatches) {

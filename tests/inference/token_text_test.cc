@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "inference/loaded_model.h"
 #include "inference/prompt.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/trainer/text_run.h"
 
 namespace braid {
@@ -31,36 +32,53 @@ class TokenTextTest : public testing::Test {
 
 LoadedModel* TokenTextTest::loaded_ = nullptr;
 
-// Includes byte tokens that form no character, and all prefixes of texts.
-TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
+// Includes byte tokens that form no character, and all prefixes of texts. `first_byte` is the piece
+// of byte 0.
+void CheckAgainstDecodingEveryTokenEachTime(const Tokenizer& tokenizer, int first_byte) {
   std::mt19937 random(5);
   const std::vector<std::string> prompts = {"",   "the cat",         "a ", "caf\xC3\xA9", "\n",
                                             "  ", "\xF0\x9F\x98\x80"};
   for (int round = 0; round < 400; ++round) {
-    std::vector<int32_t> all = PromptTokens({}, tokenizer(), prompts[round % prompts.size()]);
-    TextStream expected(tokenizer().Decode(all).size());
-    TokenText text(tokenizer(), all);
-    // Half of them byte pieces, which are 3 to 258.
+    std::vector<int32_t> all = PromptTokens({}, tokenizer, prompts[round % prompts.size()]);
+    TextStream expected(tokenizer.Decode(all).size());
+    TokenText text(tokenizer, all);
     for (int i = 0; i < 40; ++i) {
-      const int32_t below = round % 2 == 0 && random() % 2 == 0 ? 259 : tokenizer().vocab_size();
+      const bool is_byte = round % 2 == 0 && random() % 2 == 0;
+      const int below = is_byte ? first_byte + 256 : tokenizer.vocab_size();
       all.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(below)));
-      if (all.back() == tokenizer().eos_id()) all.back() = 1;
-      EXPECT_EQ(text.Add(all.back()), expected.Next(tokenizer().Decode(all))) << round << " " << i;
+      if (all.back() == tokenizer.eos_id()) all.back() = 1;
+      EXPECT_EQ(text.Add(all.back()), expected.Next(tokenizer.Decode(all))) << round << " " << i;
     }
-    EXPECT_EQ(text.Finish(), expected.Finish(tokenizer().Decode(all))) << round;
+    EXPECT_EQ(text.Finish(), expected.Finish(tokenizer.Decode(all))) << round;
   }
 }
 
-TEST_F(TokenTextTest, CharactersOfSeveralTokensAreEmittedWhole) {
+void CheckCharactersAreEmittedWhole(const Tokenizer& tokenizer) {
   const std::string written = "na\xC3\xAFve \xF0\x9F\x98\x80 \xE2\x82\xAC 5";
-  TokenText text(tokenizer(), PromptTokens({}, tokenizer(), ""));
+  TokenText text(tokenizer, PromptTokens({}, tokenizer, ""));
   std::string all;
-  for (const int32_t token : tokenizer().Encode(written)) {
+  for (const int32_t token : tokenizer.Encode(written)) {
     const std::string part = text.Add(token);
     EXPECT_EQ(StableLength(part), part.size());
     all += part;
   }
   EXPECT_EQ(all + text.Finish(), written);
+}
+
+TEST_F(TokenTextTest, EqualsDecodingEveryTokenEachTime) {
+  CheckAgainstDecodingEveryTokenEachTime(tokenizer(), 3);
+}
+
+TEST_F(TokenTextTest, CharactersOfSeveralTokensAreEmittedWhole) {
+  CheckCharactersAreEmittedWhole(tokenizer());
+}
+
+// Every character beyond ASCII takes several tokens.
+TEST(ByteLevelTokenTextTest, NeverEmitsHalfACharacter) {
+  const auto bytes = Tokenizer::Parse(TinyTokenizerJson({}), "tokenizer.json");
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  CheckAgainstDecodingEveryTokenEachTime(**bytes, 0);
+  CheckCharactersAreEmittedWhole(**bytes);
 }
 
 TEST_F(TokenTextTest, PromptsBeginWithTheStartTokenOfTheModel) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes the Parquet files of tests/formats/parquet/golden and the rows that they hold.
 
-Needs pyarrow (written with version 25); the tests need the files only.
+Needs pyarrow and duckdb (written with versions 26 and 2.0); the tests need the files only.
 """
 import json
 import pathlib
 import random
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -139,6 +140,10 @@ def main():
                            write_page_checksum=codec != "none", **options)
         pq.write_table(TABLE, golden / f"encodings-{version[0]}.parquet", use_dictionary=False,
                        column_encoding=ENCODINGS, data_page_version=version, **options)
+    written = TABLE  # duckdb finds it by its name
+    for version, codec in (("V1", "snappy"), ("V2", "zstd")):
+        duckdb.sql(f"COPY (SELECT * FROM written) TO '{golden}/duckdb-{version[1]}.parquet' (FORMAT parquet, "
+                   f"CODEC '{codec}', PARQUET_VERSION {version}, ROW_GROUP_SIZE 2048)")
     (golden / "rows.json").write_text(json.dumps(rows(), ensure_ascii=False) + "\n")
 
 

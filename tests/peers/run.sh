@@ -17,8 +17,9 @@ readonly packages="torch==2.15.0 numpy==2.4.6 transformers==5.23.0 tokenizers==0
   safetensors==0.8.0 pyarrow==26.0.1 duckdb==2.0.0 sentence-transformers==6.2.0 datasketch==2.0.0 lm-eval==0.4.13
   tensorboard==2.21.0 pyyaml==6.0.3 peft==0.21.2 sacrebleu==2.6.0 rouge-score==0.1.2 scikit-learn==1.9.1
   scipy==1.17.1"
-readonly all="parquet_rows parquet_speed tokenizers_ids tokenizers_vocabularies transformers_models
-  sentence_embeddings near_duplicates tensorboard_events lm_eval_tasks label_heads peft_adapters text_figures"
+readonly all="parquet_rows parquet_speed tokenizers_ids tokenizers_vocabularies sentencepiece_export
+  transformers_models sentence_embeddings near_duplicates tensorboard_events lm_eval_tasks label_heads
+  peft_adapters text_figures"
 readonly environment="${BRAID_PEERS_ENVIRONMENT:-build/peers}"
 readonly torch_index="https://download.pytorch.org/whl/cpu"
 readonly log="build/peers-install.log"

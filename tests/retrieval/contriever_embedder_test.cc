@@ -7,12 +7,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/atomic_file.h"
 #include "retrieval/contriever_directory.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -81,6 +83,25 @@ class ContrieverEmbedderTest : public testing::Test {
 
   ScratchDirectory scratch_;
 };
+
+// Vectors of the Python package sentence-transformers, written by tests/peers/sentence_golden.py.
+TEST_F(ContrieverEmbedderTest, VectorsAreThoseOfSentenceTransformers) {
+  const std::filesystem::path golden = BRAID_TESTS_DIR "/retrieval/golden";
+  const auto vectors = nlohmann::json::parse(*ReadFile(golden / "vectors.json"));
+  std::filesystem::copy(golden / "model", directory(), std::filesystem::copy_options::recursive);
+  for (const char* pooling : {"cls", "lasttoken", "mean"}) {
+    PutFile(directory() / "1_Pooling" / "config.json",
+            absl::StrCat(R"({"embedding_dimension": 16, "pooling_mode": ")", pooling,
+                         R"(", "include_prompt": true})"));
+    ASSERT_OK_AND_ASSIGN(const auto embedder, Load());
+    ASSERT_OK_AND_ASSIGN(const Vectors ours, EmbedAll(*embedder, vectors["texts"]));
+    const Vectors theirs = vectors[pooling];
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_LE(LargestDifference(ours[i], theirs[i]), kTolerance) << pooling << " " << i;
+    }
+  }
+}
 
 TEST_F(ContrieverEmbedderTest, EqualsTheLoopsInDoublePrecision) {
   struct Shape {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "retrieval/contriever_directory.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -115,6 +116,18 @@ TEST_F(SentenceModelTest, FingerprintsNameWhatDecidesVectors) {
   add("passage: ");
   PutPooling(R"({"word_embedding_dimension": 24, "pooling_mode_cls_token": true})");
   add(std::nullopt);
+}
+
+TEST_F(SentenceModelTest, CutFilesAreErrorsThatNameThem) {
+  for (const std::string file : {"modules.json", "1_Pooling/config.json"}) {
+    const std::string whole = *ReadFile(directory() / file);
+    for (size_t size = 0; size < whole.size(); ++size) {
+      PutFile(directory() / file, whole.substr(0, size));
+      EXPECT_FAILS(ReadSentenceModel(directory()), absl::StatusCode::kInvalidArgument, file);
+    }
+    PutFile(directory() / file, whole);
+  }
+  EXPECT_OK(ReadSentenceModel(directory()));
 }
 
 TEST_F(SentenceModelTest, RefusesWhatItDoesNotSupportByName) {

@@ -1,11 +1,17 @@
 #include "client/terminal/tables.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "client/terminal/tasks_table.h"
+
 namespace braid {
 namespace tables_test {
+
+using testing::HasSubstr;
+using testing::Not;
 
 TEST(TablesTest, AlignsNumbersRightAndTextLeft) {
   std::ostringstream out;
@@ -76,6 +82,60 @@ TEST(TablesTest, ShowsForecastsForBothShardings) {
   forecast.set_step_seconds(12.25);
   PrintForecast(forecast, out);
   EXPECT_NE(out.str().find("step 12.250 s"), std::string::npos);
+}
+
+TEST(TablesTest, ShowsWhichEvaluationFilesWereFound) {
+  v1::Job job;
+  v1::JobResult& result = *job.mutable_result();
+  result.set_num_documents_read(1200);
+  result.set_num_documents(1150);
+  result.set_num_contaminated(50);
+  v1::ContaminationSummary& file = *result.add_contamination();
+  file.set_file("/tasks/sst2/dev.tsv");
+  file.set_num_texts(872);
+  file.set_num_short_texts(300);
+  file.set_num_matched_texts(7);
+  file.set_num_matched_documents(50);
+  std::ostringstream dropped, kept;
+  PrintJob(job, dropped);
+  EXPECT_THAT(dropped.str(), HasSubstr("1,150 packed + 0 held out + 50 contaminated + 0 dup"));
+  EXPECT_THAT(dropped.str(),
+              HasSubstr("50 documents share 13 words with evaluation text and were dropped\n"
+                        "EVALUATION FILE      TEXTS  SHORT  MATCHED TEXTS  MATCHED DOCUMENTS\n"
+                        "/tasks/sst2/dev.tsv    872    300              7                 50\n"));
+  job.mutable_spec()->mutable_decontaminate()->set_report_only(true);
+  result.set_num_documents(1200);
+  PrintJob(job, kept);
+  EXPECT_THAT(kept.str(), HasSubstr("1,200 packed + 0 held out + 0 duplicates"));
+  EXPECT_THAT(kept.str(), HasSubstr("evaluation text and were kept\n"));
+}
+
+v1::TaskMetric Accuracy(double value, double low, double high) {
+  v1::TaskMetric metric;
+  metric.set_name("accuracy");
+  metric.set_value(value);
+  metric.mutable_interval()->set_low(low);
+  metric.mutable_interval()->set_high(high);
+  return metric;
+}
+
+TEST(TablesTest, ShowsTheCleanExamplesOfATaskBelowAll) {
+  v1::TasksResult result;
+  result.set_model("run-000001");
+  result.set_step(9);
+  v1::TaskResult& task = *result.add_results();
+  task.set_task("sst2");
+  task.set_num_examples(1872);
+  *task.add_metrics() = Accuracy(0.75, 0.7, 0.8);
+  std::ostringstream unknown, compared;
+  PrintTasksResult(result, unknown);
+  EXPECT_THAT(unknown.str(), Not(HasSubstr("clean")));
+  task.set_num_clean_examples(1865);
+  *task.add_clean_metrics() = Accuracy(0.5, 0.4, 0.6);
+  PrintTasksResult(result, compared);
+  EXPECT_THAT(compared.str(), HasSubstr("\nsst2        1,872"));
+  EXPECT_THAT(compared.str(), HasSubstr("\n  clean     1,865"));
+  EXPECT_THAT(compared.str(), HasSubstr("50.0"));
 }
 
 }  // namespace tables_test

@@ -76,7 +76,7 @@ int64_t ReadAll(const std::string& bytes, const std::vector<std::string>& column
 TEST(ParquetReaderTest, ReadsEveryCodecEncodingAndPageVersion) {
   const json golden = Golden();
   const std::vector<std::string> columns = golden["columns"];
-  ASSERT_EQ(GoldenFiles().size(), 14u);
+  ASSERT_EQ(GoldenFiles().size(), 16u);
   for (const fs::path& path : GoldenFiles()) {
     auto reader = ParquetReader::Open(path);
     ASSERT_TRUE(reader.ok()) << reader.status();
@@ -175,67 +175,6 @@ TEST(ParquetReaderTest, SurvivesAnyDamage) {
   }
 }
 
-// The fields of Thrift's compact protocol that a footer without rows needs.
-std::string Varint(uint64_t value) {
-  std::string bytes;
-  for (; value > 127; value >>= 7) bytes.push_back(static_cast<char>(value | 128));
-  return bytes + static_cast<char>(value);
-}
-std::string Integer(int field_step, uint64_t value) {
-  return static_cast<char>(field_step << 4 | 5) + Varint(value << 1);
-}
-std::string SchemaElement(const std::string& name, std::optional<uint64_t> num_children) {
-  const std::string text = '\x18' + Varint(name.size()) + name;  // field 4
-  if (num_children) return Integer(3, 0) + text + Integer(1, *num_children) + '\0';
-  return Integer(1, 6) + Integer(2, 1) + '\x18' + text.substr(1) + '\0';
-}
-
-// A file without rows whose footer has this schema, in depth-first order.
-std::string FileWithSchema(const std::vector<std::string>& elements) {
-  std::string footer = Integer(1, 1) + '\x19' + '\xFC' + Varint(elements.size());
-  for (const std::string& element : elements) footer += element;
-  footer += std::string("\x16\0\x19\x0C\0", 5);  // no rows, no row groups
-  std::string size(4, '\0');
-  for (size_t i = 0; i < 4; ++i) size[i] = static_cast<char>(footer.size() >> (8 * i));
-  return "PAR1" + footer + size + "PAR1";
-}
-
-absl::StatusOr<size_t> NumColumns(const std::vector<std::string>& elements) {
-  const std::string bytes = FileWithSchema(elements);
-  const auto reader =
-      ParquetReader::FromBytes(InMemory(bytes), static_cast<int64_t>(bytes.size()), "x");
-  if (!reader.ok()) return reader.status();
-  return reader->columns().size();
-}
-
-TEST(ParquetReaderTest, ReadsTenThousandColumns) {
-  constexpr uint64_t kColumns = 10000;
-  std::vector<std::string> elements = {SchemaElement("root", kColumns)};
-  for (uint64_t i = 0; i < kColumns; ++i) {
-    elements.push_back(SchemaElement("c" + std::to_string(i), std::nullopt));
-  }
-  const auto columns = NumColumns(elements);
-  ASSERT_TRUE(columns.ok()) << columns.status();
-  EXPECT_EQ(*columns, kColumns);
-}
-
-// A schema is a list with numbers of children, so that a cycle can only be numbers that lie.
-TEST(ParquetReaderTest, RefusesSchemasThatAreNoTree) {
-  const std::string leaf = SchemaElement("leaf", std::nullopt);
-  EXPECT_EQ(*NumColumns({SchemaElement("root", 1), SchemaElement("group", 1), leaf}), 1u);
-  const std::vector<std::vector<std::string>> wrong = {
-      {SchemaElement("root", uint64_t{1} << 40), leaf},
-      {SchemaElement("root", 1), leaf, leaf},
-      {SchemaElement("root", 1), SchemaElement("group", 1)},
-      {SchemaElement("root", 2), SchemaElement("group", 2), leaf}};
-  for (const auto& elements : wrong) {
-    EXPECT_EQ(NumColumns(elements).status().code(), absl::StatusCode::kDataLoss);
-  }
-  std::vector<std::string> deep(100000, SchemaElement("group", 1));
-  deep.push_back(leaf);
-  EXPECT_EQ(NumColumns(deep).status().code(), absl::StatusCode::kDataLoss);
-}
-
 TEST(PageCodecTest, ExpandsToTheStatedSizeOnly) {
   std::string out;
   EXPECT_TRUE(DecompressPage(ParquetCodec::kNone, "abc", 3, &out).ok());
@@ -276,6 +215,24 @@ TEST(ValueDecodersTest, RefusesLengthsThatLie) {
   EXPECT_FALSE(
       DecodeDelta(std::string_view("\x80\x01\x04\x80\x01\x00", 6), 10, false, &values).ok());
   EXPECT_FALSE(DecodeDelta(std::string_view("\x80\x01\x00\x01\x00", 5), 10, false, &values).ok());
+}
+
+TEST(ValueDecodersTest, RefusesIndicesBeyondTheDictionary) {
+  const ParquetColumn column{.name = "c", .type = ParquetType::kByteArray};
+  ParquetValues dictionary, values;
+  dictionary.strings = {"a", "b", "c"};
+  const auto decode = [&](std::string_view page) {
+    values.clear();
+    return DecodeValues({page, ParquetEncoding::kRleDictionary, 2}, column, &dictionary, &values);
+  };
+  // Indices of 2 bits, a run of two.
+  ASSERT_TRUE(decode("\x02\x04\x02").ok());
+  EXPECT_EQ(values.strings, std::vector<std::string_view>(2, "c"));
+  const absl::Status status = decode("\x02\x04\x03");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(), "bad page: index 3 of a dictionary of 3");
+  dictionary.strings.clear();
+  EXPECT_EQ(decode(std::string_view("\x02\x04\x00", 3)).code(), absl::StatusCode::kDataLoss);
 }
 
 // Four strings in DELTA_BYTE_ARRAY: eight letters, then three times these eight.

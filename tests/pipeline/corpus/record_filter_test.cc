@@ -147,6 +147,18 @@ TEST(RecordFilterTest, ErrorsNamePositionAndCause) {
   EXPECT_FALSE(RecordFilter::Parse(std::string(70'000, ' ') + "n = 1").ok());
 }
 
+TEST(RecordFilterTest, CutExpressionsAreErrorsOrExpressions) {
+  const std::string whole = "not (n >= -0.5 and s in ('it''s', \"x\")) or b and n is not null";
+  int complete = 0;
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    const absl::Status status = RecordFilter::Parse(whole.substr(0, size)).status();
+    complete += status.ok() ? 1 : 0;
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << size << status;
+  }
+  // After the parenthesis, "b", "n", each of them with a space, and the whole.
+  EXPECT_EQ(complete, 7);
+}
+
 // A random expression as text, together with a function that evaluates it by its definition.
 struct Expression {
   std::string text;

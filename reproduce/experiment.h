@@ -78,6 +78,8 @@ struct ArmDefinition {
   std::optional<FineTuning> tuning = {};
   // Left out by --quick.
   bool full_only = false;
+  // Tokens of a run, relative to those of the plan. Ignored for an arm that is fine-tuned.
+  double length = 1;
   // Measured on one thread with a second such run in parallel (2 cores with AVX-512); a guide only.
   double tokens_per_second = 17000;
 
@@ -110,7 +112,8 @@ struct PlannedScore {
 
 // The size of --quick or --full.
 struct PlanSize {
-  // Steps with the batch of Experiment::settings; arms with other batches have as many tokens.
+  // Steps with the batch of Experiment::settings; arms with other batches have as many tokens,
+  // multiplied by their length.
   int64_t num_steps = 0;
   // Approximate number of held-out windows over all domains. All held-out documents are scored, so
   // a larger corpus holds out a smaller fraction.

@@ -213,8 +213,9 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
   spec.MergeFrom(run.arm.settings);
   SetData(experiment, run, datasets, &spec);
   spec.set_name(run.name());
-  spec.set_num_steps(
-      std::max<int64_t>(plan.num_steps * batch / spec.batch().global_batch_size(), 1));
+  const auto sequences =
+      static_cast<int64_t>(run.arm.length * static_cast<double>(plan.num_steps * batch));
+  spec.set_num_steps(std::max<int64_t>(sequences / spec.batch().global_batch_size(), 1));
   SetProcesses(run, &spec);
   return spec;
 }
@@ -251,8 +252,9 @@ std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
 }
 
 double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
-  const double tokens = run.arm.tuning.has_value() ? TunedTokens(plan, run)
-                                                   : static_cast<double>(plan.num_tokens_of_run());
+  const double tokens = run.arm.tuning.has_value()
+                            ? TunedTokens(plan, run)
+                            : run.arm.length * static_cast<double>(plan.num_tokens_of_run());
   return kSecondsOfStart + tokens / run.arm.tokens_per_second;
 }
 

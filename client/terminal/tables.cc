@@ -72,7 +72,7 @@ void PrintContamination(const v1::Job& job, std::ostream& out) {
                     WithThousands(file.num_matched_documents())});
   }
   const bool report_only = job.spec().decontaminate().report_only();
-  out << absl::StrFormat("\n%s documents share 13 words with evaluation text and were %s\n",
+  out << absl::StrFormat("\ndocuments that share 13 words with evaluation text: %s, %s\n",
                          WithThousands(result.num_contaminated()),
                          report_only ? "kept" : "dropped");
   PrintTable(rows, out);

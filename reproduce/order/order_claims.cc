@@ -1,6 +1,7 @@
 #include "reproduce/order/order_claims.h"
 
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -89,20 +90,39 @@ class OrderClaims {
     return builder.Finish();
   }
 
-  // Claims that a MoE on similarity order is the best model of a batch and mask.
-  Claim SimilarityIsBest(int number, v1::AttentionMask mask) const {
+  Claim LargerBatchesOfLongRunsHelp() const {
     ClaimBuilder builder(evidence_, settings_,
-                         {.number = number,
-                          .name = absl::StrCat("with ", kLargeBatch, " sequences and mask ",
-                                               v1::AttentionMask_Name(mask),
-                                               ", the MoE on similarity order is the best model")});
-    const SignedArm best = {-1, OrderArm("moe", kLargeBatch, mask), v1::SIMILARITY};
-    for (const char* model : {"moe", "dense"}) {
+                         {.number = 6, .name = "batches of few topics harm long runs"});
+    for (const char* model : {"dense", "moe"}) {
+      Add(builder, absl::StrCat("help at 64 minus 4 sequences, ", model), kGain,
+          Minus(Help(LongArm(model, kLongBatch)), Help(LongArm(model, kSmallBatch))));
+    }
+    for (const int batch : {kSmallBatch, kLongBatch}) {
+      for (const char* model : {"dense", "moe"}) {
+        Add(builder, absl::StrCat("help, ", model, ", ", batch, " sequences"), std::nullopt,
+            Help(LongArm(model, batch)));
+      }
+    }
+    Add(builder, "gain of experts in similarity minus random order, 64 sequences", std::nullopt,
+        Minus(Help(LongArm("moe", kLongBatch)), Help(LongArm("dense", kLongBatch))));
+    return builder.Finish();
+  }
+
+  // A claim that a MoE on similarity order is the best model of a batch and mask. `small` is
+  // a MoE with a small batch.
+  Claim SimilarityIsBest(int number, const std::string& where, const std::string& dense,
+                         const std::string& moe, const std::string& small) const {
+    ClaimBuilder builder(
+        evidence_, settings_,
+        {.number = number,
+         .name = absl::StrCat("with ", where, ", the MoE on similarity order is the best model")});
+    const SignedArm best = {-1, moe, v1::SIMILARITY};
+    for (const auto& [model, arm] : {std::pair("moe", moe), std::pair("dense", dense)}) {
       Add(builder, absl::StrCat(model, " on random order minus MoE on similarity order"), kGain,
-          {{+1, OrderArm(model, kLargeBatch, mask), v1::RANDOM}, best});
+          {{+1, arm, v1::RANDOM}, best});
     }
     Add(builder, "moe, 4 sequences, OPEN, random order, minus the same", std::nullopt,
-        {{+1, OrderArm("moe", kSmallBatch, v1::OPEN), v1::RANDOM}, best});
+        {{+1, small, v1::RANDOM}, best});
     return builder.Finish();
   }
 
@@ -146,10 +166,27 @@ std::string OrderArm(const std::string& model, int batch, v1::AttentionMask mask
   return absl::StrCat(model, "-", batch, "-", absl::AsciiStrToLower(v1::AttentionMask_Name(mask)));
 }
 
+std::string LongArm(const std::string& model, int batch) {
+  return absl::StrCat(model, "-", batch, "-long");
+}
+
 std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings) {
   const OrderClaims claims(evidence, settings);
-  return {claims.SmallBatchesHarm(), claims.NeighborsDistract(), claims.ExpertsGainMore(),
-          claims.SimilarityIsBest(4, v1::OPEN), claims.SimilarityIsBest(5, v1::DOCUMENT)};
+  const auto best = [&](int number, v1::AttentionMask mask) {
+    return claims.SimilarityIsBest(
+        number, absl::StrCat(kLargeBatch, " sequences and mask ", v1::AttentionMask_Name(mask)),
+        OrderArm("dense", kLargeBatch, mask), OrderArm("moe", kLargeBatch, mask),
+        OrderArm("moe", kSmallBatch, v1::OPEN));
+  };
+  return {claims.SmallBatchesHarm(),
+          claims.NeighborsDistract(),
+          claims.ExpertsGainMore(),
+          best(4, v1::OPEN),
+          best(5, v1::DOCUMENT),
+          claims.LargerBatchesOfLongRunsHelp(),
+          claims.SimilarityIsBest(7, absl::StrCat(kLongBatch, " sequences in long runs"),
+                                  LongArm("dense", kLongBatch), LongArm("moe", kLongBatch),
+                                  LongArm("moe", kSmallBatch))};
 }
 
 }  // namespace braid

@@ -10,14 +10,18 @@
 
 namespace braid {
 
-// Sequences of the two batches.
+// Sequences of the batches; the last one is that of long runs.
 inline constexpr int kSmallBatch = 4;
 inline constexpr int kLargeBatch = 16;
+inline constexpr int kLongBatch = 64;
 
 // Returns "dense-4-open", "moe-16-document", ...: the name of an arm.
 std::string OrderArm(const std::string& model, int batch, v1::AttentionMask mask);
 
-// Returns claims 1 to 5 in order, also those without measurements.
+// Returns "dense-4-long", ...: the name of an arm of long runs with mask OPEN.
+std::string LongArm(const std::string& model, int batch);
+
+// Returns claims 1 to 7 in order, also those without measurements.
 std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings);
 
 }  // namespace braid

@@ -17,6 +17,14 @@ constexpr char kOrderLimits[] =
 
 constexpr double kSmallBatchRate = 6e-3;
 constexpr double kLargeBatchRate = 8e-3;
+constexpr double kLongBatchRate = 1e-2;
+// Tokens of a long run, relative to the others.
+constexpr double kLongLength = 4;
+
+double RateOf(int batch) {
+  if (batch == kSmallBatch) return kSmallBatchRate;
+  return batch == kLargeBatch ? kLargeBatchRate : kLongBatchRate;
+}
 
 v1::RunSpec ModelSettings(const std::string& model) {
   v1::RunSpec settings;
@@ -41,8 +49,7 @@ ArmDefinition OrderArmOf(const std::string& model, int batch, v1::AttentionMask 
                     .tokens_per_second = model == "dense" ? 19700.0 : 17000.0};
   arm.settings.mutable_model()->set_attention_mask(mask);
   arm.settings.mutable_batch()->set_global_batch_size(batch);
-  arm.settings.mutable_optimizer()->set_learning_rate(batch == kSmallBatch ? kSmallBatchRate
-                                                                           : kLargeBatchRate);
+  arm.settings.mutable_optimizer()->set_learning_rate(RateOf(batch));
   return arm;
 }
 
@@ -79,6 +86,15 @@ ArmDefinition HalfRateArm() {
   return arm;
 }
 
+ArmDefinition LongArmOf(const std::string& model, int batch) {
+  ArmDefinition arm = OrderArmOf(model, batch, v1::OPEN);
+  arm.name = LongArm(model, batch);
+  arm.description = absl::StrCat(model, ", ", batch, " sequences, ", kLongLength, " times as long");
+  arm.length = kLongLength;
+  arm.full_only = true;
+  return arm;
+}
+
 std::vector<ArmDefinition> OrderArms() {
   std::vector<ArmDefinition> arms;
   for (const v1::AttentionMask mask : {v1::OPEN, v1::DOCUMENT}) {
@@ -91,6 +107,9 @@ std::vector<ArmDefinition> OrderArms() {
     arms.push_back(MixedArm(model, "random-first", 0, 1));
   }
   arms.push_back(HalfRateArm());
+  for (const int batch : {kSmallBatch, kLongBatch}) {
+    for (const char* model : {"dense", "moe"}) arms.push_back(LongArmOf(model, batch));
+  }
   return arms;
 }
 

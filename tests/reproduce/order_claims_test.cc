@@ -35,7 +35,7 @@ TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
   const Evidence evidence = FabricateEvidence(
       OrderExperiment(), [](const PlannedRun& run, int) { return LossOf(run, 0.1); });
   const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
-  ASSERT_EQ(claims.size(), 5);
+  ASSERT_EQ(claims.size(), 7);
   const ClaimPart& dense = PartOf(claims[0], "help at 16 minus 4 sequences, dense");
   EXPECT_NEAR(dense.estimate->effect, 0.1, 0.002);
   EXPECT_EQ(claims[0].verdict, Verdict::kShown) << claims[0].sentence;
@@ -45,6 +45,10 @@ TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
   EXPECT_NEAR(claims[2].parts.front().estimate->effect, 0.03, 0.002);
   EXPECT_EQ(claims[3].verdict, Verdict::kShown) << claims[3].sentence;
   EXPECT_NEAR(claims[3].parts[1].estimate->effect, 0.08, 0.002);
+  EXPECT_EQ(claims[5].verdict, Verdict::kShown) << claims[5].sentence;
+  EXPECT_NEAR(PartOf(claims[5], "help, moe, 4 sequences").estimate->effect, -0.07, 0.002);
+  EXPECT_EQ(claims[6].verdict, Verdict::kShown) << claims[6].sentence;
+  EXPECT_NEAR(claims[6].parts[1].estimate->effect, 0.08, 0.002);
   for (const Claim& claim : claims) {
     for (const ClaimPart& part : claim.parts) EXPECT_TRUE(part.estimate) << part.missing;
   }
@@ -59,6 +63,8 @@ TEST(OrderClaimsTest, ShowsNothingWhereOrderHarmsInEveryBatch) {
   EXPECT_EQ(PartOf(claims[0], "random better than similarity, dense without neighbors").verdict,
             Verdict::kShown);
   EXPECT_EQ(claims[3].verdict, Verdict::kNotShown);
+  EXPECT_EQ(claims[5].verdict, Verdict::kNotShown);
+  EXPECT_EQ(claims[6].verdict, Verdict::kNotShown);
 }
 
 // An effect on one domain has the same weight whatever the size of the domain.

@@ -100,14 +100,14 @@ TEST(TablesTest, ShowsWhichEvaluationFilesWereFound) {
   PrintJob(job, dropped);
   EXPECT_THAT(dropped.str(), HasSubstr("1,150 packed + 0 held out + 50 contaminated + 0 dup"));
   EXPECT_THAT(dropped.str(),
-              HasSubstr("50 documents share 13 words with evaluation text and were dropped\n"
+              HasSubstr("documents that share 13 words with evaluation text: 50, dropped\n"
                         "EVALUATION FILE      TEXTS  SHORT  MATCHED TEXTS  MATCHED DOCUMENTS\n"
                         "/tasks/sst2/dev.tsv    872    300              7                 50\n"));
   job.mutable_spec()->mutable_decontaminate()->set_report_only(true);
   result.set_num_documents(1200);
   PrintJob(job, kept);
   EXPECT_THAT(kept.str(), HasSubstr("1,200 packed + 0 held out + 0 duplicates"));
-  EXPECT_THAT(kept.str(), HasSubstr("evaluation text and were kept\n"));
+  EXPECT_THAT(kept.str(), HasSubstr("evaluation text: 50, kept\n"));
 }
 
 v1::TaskMetric Accuracy(double value, double low, double high) {

@@ -4,10 +4,10 @@
 
 namespace braid {
 
-uint8_t ClassesOf(uint32_t code_point) {
+uint16_t ClassesOf(uint32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   const uint32_t category = U_GET_GC_MASK(c);
-  uint8_t classes = 0;
+  uint16_t classes = 0;
   if ((category & U_GC_L_MASK) != 0) classes |= kLetter;
   if ((category & U_GC_N_MASK) != 0) classes |= kNumber;
   if (u_isUWhiteSpace(c)) classes |= kSpace;
@@ -17,6 +17,7 @@ uint8_t ClassesOf(uint32_t code_point) {
   if ((category & (U_GC_LL_MASK | uncased)) != 0) classes |= kLower;
   if ((category & U_GC_M_MASK) != 0) classes |= kMark;
   if ((category & (U_GC_P_MASK | U_GC_S_MASK)) != 0) classes |= kSymbol;
+  if ((c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF)) classes |= kIdeograph;
   return classes;
 }
 

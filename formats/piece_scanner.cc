@@ -90,14 +90,14 @@ size_t Symbols(const CharacterScan& scan, const PieceRules& rules, size_t i) {
 
 // Returns the end of a run of white space, or 0. The last space before a word belongs to the word's
 // piece.
-size_t Spaces(const CharacterScan& scan, const PieceRules& rules, std::string_view text, size_t i) {
+size_t Spaces(const CharacterScan& scan, const PieceRules& rules, size_t i) {
   const size_t end = scan.Run(i, kSpace);
   if (end == i) return 0;
   if (rules.lines) {
     const size_t line_end = scan.LastEnd(i, end, kLineEnd);
     if (line_end > 0) return line_end;
   }
-  if (end == text.size()) return end;
+  if (scan.At(end).length == 0) return end;
   size_t last = i;
   for (size_t k = i; k < end; k += scan.At(k).length) last = k;
   return last > i ? last : end;
@@ -203,29 +203,18 @@ void SplitAtDigits(size_t max_digits, std::string_view text,
   }
 }
 
-// Returns whether a character of kDeepSeekIdeographs begins at `i`. Their encodings are compared as
-// numbers.
-bool IsIdeograph(std::string_view text, size_t i) {
-  const auto byte = [&](size_t k) { return uint32_t{static_cast<uint8_t>(text[i + k])}; };
-  if (byte(0) < 0xE3 || byte(0) > 0xE9) return false;
-  const uint32_t encoded = byte(0) << 16 | byte(1) << 8 | byte(2);
-  return (encoded >= 0xE38180 && encoded <= 0xE383BF) ||
-         (encoded >= 0xE4B880 && encoded <= 0xE9BEA5);
-}
-
 void SplitAtIdeographs(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) {
-  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    const bool ideographs = IsIdeograph(text, begin);
-    while (end < text.size() && IsIdeograph(text, end) == ideographs) {
-      end += EncodedLength(text[end]);
-    }
-    piece(text.substr(begin, end - begin));
+  const CharacterScan scan(text);
+  for (size_t i = 0; i < text.size();) {
+    const size_t ideographs = scan.Run(i, kIdeograph);
+    const size_t end = ideographs > i ? ideographs : scan.RunWithout(i, kIdeograph);
+    piece(text.substr(i, end - i));
+    i = end;
   }
 }
 
 // Returns the end of the match that starts at `begin`, or 0.
-size_t MatchEnd(const PieceRules& rules, const CharacterScan& scan, std::string_view text,
-                size_t begin) {
+size_t MatchEnd(const PieceRules& rules, const CharacterScan& scan, size_t begin) {
   using Contractions = PieceRules::Contractions;
   using Words = PieceRules::Words;
   if (rules.words == Words::kPlain && rules.contractions != Contractions::kNone) {
@@ -237,25 +226,39 @@ size_t MatchEnd(const PieceRules& rules, const CharacterScan& scan, std::string_
                                               : MarkedWord(scan, begin);
   if (end == 0 && rules.words != Words::kMarked) end = Digits(scan, rules, begin);
   if (end == 0) end = Symbols(scan, rules, begin);
-  return end != 0 ? end : Spaces(scan, rules, text, begin);
+  return end != 0 ? end : Spaces(scan, rules, begin);
 }
 
-// Calls `piece` with the matches and with the texts between them, which only DeepSeek's rules have.
-void SplitByRules(const PieceRules& rules, std::string_view text,
-                  absl::FunctionRef<void(std::string_view)> piece) {
-  const CharacterScan scan(text);
-  size_t done = 0;
-  for (size_t i = 0; i < text.size();) {
-    const size_t end = MatchEnd(rules, scan, text, i);
+// Calls `piece` with the matches and with the texts between them, which only DeepSeek's rules have,
+// from `begin` to the end of the text or its part, which is returned.
+size_t SplitPart(const PieceRules& rules, const CharacterScan& scan, std::string_view text,
+                 size_t begin, absl::FunctionRef<void(std::string_view)> piece) {
+  size_t done = begin, i = begin;
+  for (size_t length = scan.At(i).length; length > 0; length = scan.At(i).length) {
+    const size_t end = MatchEnd(rules, scan, i);
     if (end == 0) {
-      i += EncodedLength(text[i]);
+      i += length;
       continue;
     }
     if (i > done) piece(text.substr(done, i - done));
     piece(text.substr(i, end - i));
     done = i = end;
   }
-  if (done < text.size()) piece(text.substr(done));
+  if (i > done) piece(text.substr(done, i - done));
+  return i;
+}
+
+// DeepSeek's three cuts at once: by `rules` within the parts between numbers, which are cut into
+// three digits at most, and between ideographs and other text.
+void SplitAllParts(const PieceRules& rules, std::string_view text,
+                   absl::FunctionRef<void(std::string_view)> piece) {
+  CharacterScan scan(text);
+  for (size_t i = 0; i < text.size();) {
+    scan.StartPart(i, kNumber | kIdeograph);
+    const size_t digits = scan.Run(i, kNumber, rules.max_digits);
+    if (digits > i) piece(text.substr(i, digits - i));
+    i = digits > i ? digits : SplitPart(rules, scan, text, i, piece);
+  }
 }
 
 // Returns `regex` with \r and \n as escapes. DeepSeek's file has the characters themselves.
@@ -267,7 +270,14 @@ std::string Spelled(std::string_view regex) {
 
 absl::Status PieceScanner::AddExpression(std::string_view regex) {
   if (const std::optional<PieceRules> rules = RulesOf(Spelled(regex))) {
-    cuts_.push_back({.kind = Kind::kRules, .rules = *rules});
+    Kind kind = Kind::kRules;
+    if (rules->words == PieceRules::Words::kMarked && cuts_.size() == 2 &&
+        cuts_[0].kind == Kind::kDigits && cuts_[0].rules.max_digits == rules->max_digits &&
+        cuts_[1].kind == Kind::kIdeographs) {
+      cuts_.clear();
+      kind = Kind::kParts;
+    }
+    cuts_.push_back({.kind = kind, .rules = *rules});
     return absl::OkStatus();
   }
   if (regex == kDeepSeekDigits) {
@@ -324,7 +334,10 @@ void PieceScanner::SplitFrom(size_t cut, std::string_view text,
       last ? piece : absl::FunctionRef<void(std::string_view)>(cut_again);
   switch (cuts_[cut].kind) {
     case Kind::kRules:
-      return SplitByRules(cuts_[cut].rules, text, next);
+      SplitPart(cuts_[cut].rules, CharacterScan(text), text, 0, next);
+      return;
+    case Kind::kParts:
+      return SplitAllParts(cuts_[cut].rules, text, next);
     case Kind::kDigits:
       return SplitAtDigits(cuts_[cut].rules.max_digits, text, next);
     case Kind::kIdeographs:

@@ -80,7 +80,8 @@ class PieceScanner {
   bool uses_icu() const;
 
  private:
-  enum class Kind { kRules, kDigits, kIdeographs, kIcu };
+  // kParts: all three cuts of DeepSeek.
+  enum class Kind { kRules, kDigits, kIdeographs, kParts, kIcu };
   struct Cut {
     Kind kind;
     PieceRules rules = {};  // with kDigits only max_digits is used

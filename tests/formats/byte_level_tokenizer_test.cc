@@ -87,7 +87,7 @@ class IcuSplitter {
 std::string RandomPieces(std::mt19937_64& random) {
   static constexpr const char* kParts[] = {
       " ",      "  ",     "\n",     "\r\n",       "\t",      "\u00a0",  "\u2028",
-      "\x01",   "\u200d", "\u3042", "\u30ff",     "\u9fa5",  "\u9fa6",  "\u3041",
+      "\x01",   "\u200d", "\u3042", "\u30fb",     "\u9fa5",  "\u9fa6",  "\u3041",
       "\v",     "\u0085", "'s",     "'RE",        "'\u017f", "'",       "'ll",
       "a",      "Word",   "UP",     "\u01c5",     "\u02b0",  "\u4e2d",  "\u0301",
       "\u0903", "1",      "2345",   "\u00bd",     "\u0663",  ".",       "/",
@@ -127,6 +127,30 @@ TEST(PieceScannerTest, EqualsTheExpressionOfEachFamily) {
       const std::string text = RandomPieces(random);
       ASSERT_EQ(Pieces(scanner, text), icu.Split(text)) << regex << "\n" << text;
     }
+  }
+}
+
+TEST(PieceScannerTest, EqualsTheThreeExpressionsOfDeepSeek) {
+  const std::vector<std::string> expressions = {
+      R"(\p{N}{1,3})", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", std::string(kDeepSeek)};
+  PieceScanner scanner;
+  std::vector<std::unique_ptr<IcuSplitter>> splitters;
+  for (const std::string& regex : expressions) {
+    ASSERT_TRUE(scanner.AddExpression(regex).ok());
+    splitters.push_back(std::make_unique<IcuSplitter>(regex));
+  }
+  std::mt19937_64 random(8);
+  for (int i = 0; i < 20000; ++i) {
+    const std::string text = RandomPieces(random);
+    std::vector<std::string> expected = {text};
+    for (const auto& splitter : splitters) {
+      std::vector<std::string> parts;
+      for (const std::string& part : expected) {
+        for (std::string& piece : splitter->Split(part)) parts.push_back(std::move(piece));
+      }
+      expected = std::move(parts);
+    }
+    ASSERT_EQ(Pieces(scanner, text), expected) << text;
   }
 }
 

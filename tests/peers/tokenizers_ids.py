@@ -36,7 +36,7 @@ PREFIX = r"[^\r\n\p{L}\p{N}]?"
 GPT4O = (f"{PREFIX}{UPPER}*{LOWER}+{CONTRACTIONS}?|{PREFIX}{UPPER}+{LOWER}*{CONTRACTIONS}?|"
          + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 DEEPSEEK = [r"\p{N}{1,3}", r"[一-龥぀-ゟ゠-ヿ]+",
-            r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
+            r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|""" r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
             r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
 ADDED = [AddedToken("<think>", normalized=False), AddedToken("caf\u00e9 latte", normalized=True)]
 BLOCKS = [(0x61, 0x7a)] * 12 + [(0xdf, 0x17f), (0x3b1, 0x3c9), (0x430, 0x45f), (0x561, 0x586),

@@ -4,9 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "base/atomic_file.h"
@@ -99,79 +103,90 @@ absl::Status AnswerOnce(const std::string& path,
   });
 }
 
+// A subcommand whose only argument is a path.
+struct PathCommand {
+  const char *name, *help, *argument, *argument_help;
+  std::function<int(const std::string& path)> run;
+};
+
+// A subcommand that answers a file with a request in text format.
+PathCommand RequestCommand(const char* name, const char* help,
+                           std::function<absl::Status(const std::string&)> answer) {
+  return {name, help, "REQUEST", "File with a request of this kind in text format",
+          [answer = std::move(answer)](const std::string& path) { return Report(answer(path)); }};
+}
+
+std::vector<PathCommand> PathCommands() {
+  return {{"train", "Train the run in RUN_DIR, or resume it", "RUN_DIR",
+           "Run directory with run.textproto", Train},
+          {"check-rank", "Report this rank's environment, for braid doctor", "SHARED_DIR",
+           "Directory that all ranks must see", CheckRanks},
+          RequestCommand("evaluate", "Measure perplexity on held-out text",
+                         [](const std::string& path) {
+                           return AnswerFile<v1::EvaluateRequest>(
+                               path, [](const auto& request, const auto& emit) {
+                                 return Evaluate(request, ReadCorpusDocuments, emit);
+                               });
+                         }),
+          RequestCommand("evaluate-tasks", "Run downstream task evaluation",
+                         [](const std::string& path) {
+                           return AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks);
+                         }),
+          RequestCommand("analyze-routing", "Analyze expert routing",
+                         [](const std::string& path) {
+                           return AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting);
+                         }),
+          RequestCommand("analyze-experts", "Measure the activity of the units of experts",
+                         [](const std::string& path) {
+                           return AnswerFile<v1::AnalyzeExpertsRequest>(path, AnalyzeExperts);
+                         }),
+          RequestCommand("analyze-layers", "Measure what the outputs of layers encode",
+                         [](const std::string& path) {
+                           return AnswerFile<v1::AnalyzeLayersRequest>(
+                               path, [](const auto& request, const auto& emit) {
+                                 return AnalyzeLayers(request, ReadCorpusDocuments, emit);
+                               });
+                         }),
+          RequestCommand("generate", "Generate text",
+                         [](const std::string& path) {
+                           return AnswerFile<v1::GenerateRequest>(path, Generate);
+                         }),
+          RequestCommand("export", "Export a model to Hugging Face format",
+                         [](const std::string& path) { return AnswerOnce(path, Export); }),
+          RequestCommand("import", "Import a Hugging Face model",
+                         [](const std::string& path) { return AnswerOnce(path, Import); }),
+          RequestCommand("convert", "Convert between dense FFNs and experts",
+                         [](const std::string& path) { return AnswerOnce(path, Convert); })};
+}
+
 int Main(int argc, char** argv) {
-  std::string path;
   CLI::App app(
       "Train, evaluate and sample segment-routed soft-MoE language models; started by braid and "
       "braidd.");
   app.require_subcommand(1);
-  CLI::App* train = app.add_subcommand("train", "Train the run in RUN_DIR, or resume it");
-  train->add_option("RUN_DIR", path, "Run directory with run.textproto")->required();
-  CLI::App* evaluate = app.add_subcommand("evaluate", "Measure perplexity on held-out text");
-  evaluate->add_option("REQUEST", path, "File with an EvaluateRequest in text format")->required();
-  CLI::App* tasks = app.add_subcommand("evaluate-tasks", "Run downstream task evaluation");
-  tasks->add_option("REQUEST", path, "File with an EvaluateTasksRequest in text format")
-      ->required();
-  CLI::App* routing = app.add_subcommand("analyze-routing", "Analyze expert routing");
-  routing->add_option("REQUEST", path, "File with an AnalyzeRoutingRequest in text format")
-      ->required();
-  CLI::App* experts =
-      app.add_subcommand("analyze-experts", "Measure the activity of the units of experts");
-  experts->add_option("REQUEST", path, "File with an AnalyzeExpertsRequest in text format")
-      ->required();
-  CLI::App* layers =
-      app.add_subcommand("analyze-layers", "Measure what the outputs of layers encode");
-  layers->add_option("REQUEST", path, "File with an AnalyzeLayersRequest in text format")
-      ->required();
-  CLI::App* generate = app.add_subcommand("generate", "Generate text");
-  generate->add_option("REQUEST", path, "File with a GenerateRequest in text format")->required();
-  int num_threads = 0;
+  std::string path;
+  const std::vector<PathCommand> commands = PathCommands();
+  std::vector<CLI::App*> parsed;
+  for (const PathCommand& command : commands) {
+    parsed.push_back(app.add_subcommand(command.name, command.help));
+    CLI::Option* option = parsed.back()->add_option(command.argument, path, command.argument_help);
+    option->required(command.argument != std::string_view("SHARED_DIR"));
+  }
+  ServingLoopOptions options;
   CLI::App* serve =
       app.add_subcommand("serve", "Generate text for braidd over standard input and output");
   serve->add_option("MODEL", path, "Run or checkpoint directory")->required();
-  serve->add_option("--threads", num_threads, "Number of threads (default: all cores)")
+  serve->add_option("--threads", options.num_threads, "Number of threads (default: all cores)")
       ->check(IntegerBetween(0, 1024));
-  bool together = false;
-  serve->add_flag("--together", together,
+  serve->add_flag("--together", options.together,
                   "Batch all texts into one step (braidd --generate-together)");
-  CLI::App* export_model = app.add_subcommand("export", "Export a model to Hugging Face format");
-  export_model->add_option("REQUEST", path, "File with an ExportRequest in text format")
-      ->required();
-  CLI::App* import_model = app.add_subcommand("import", "Import a Hugging Face model");
-  import_model->add_option("REQUEST", path, "File with an ImportRequest in text format")
-      ->required();
-  CLI::App* convert = app.add_subcommand("convert", "Convert between dense FFNs and experts");
-  convert->add_option("REQUEST", path, "File with a ConvertRequest in text format")->required();
-  CLI::App* check =
-      app.add_subcommand("check-rank", "Report this rank's environment, for braid doctor");
-  check->add_option("SHARED_DIR", path, "Directory that all ranks must see");
   if (const auto end = ParseArguments(app, "braid-trainer", argc, argv)) return *end;
-  if (*train) return Train(path);
-  if (*check) return CheckRanks(path);
-  if (*export_model) return Report(AnswerOnce(path, Export));
-  if (*import_model) return Report(AnswerOnce(path, Import));
-  if (*convert) return Report(AnswerOnce(path, Convert));
-  if (*tasks) return Report(AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks));
-  if (*routing) return Report(AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting));
-  if (*experts) return Report(AnswerFile<v1::AnalyzeExpertsRequest>(path, AnalyzeExperts));
-  if (*layers) {
-    return Report(
-        AnswerFile<v1::AnalyzeLayersRequest>(path, [](const auto& request, const auto& emit) {
-          return AnalyzeLayers(request, ReadCorpusDocuments, emit);
-        }));
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (*parsed[i]) return commands[i].run(path);
   }
-  if (*evaluate) {
-    return Report(AnswerFile<v1::EvaluateRequest>(path, [](const auto& request, const auto& emit) {
-      return Evaluate(request, ReadCorpusDocuments, emit);
-    }));
-  }
-  if (*serve) {
-    // Ctrl-C in a shared terminal is handled by the parent, which may only stop the current text.
-    signal(SIGINT, SIG_IGN);
-    return Report(ServeModel(path, {.num_threads = num_threads, .together = together}, STDIN_FILENO,
-                             PrintLine));
-  }
-  return Report(AnswerFile<v1::GenerateRequest>(path, Generate));
+  // Ctrl-C in a shared terminal is handled by the parent, which may only stop the current text.
+  signal(SIGINT, SIG_IGN);
+  return Report(ServeModel(path, options, STDIN_FILENO, PrintLine));
 }
 
 }  // namespace

@@ -92,6 +92,29 @@ void AddServing(CLI::App& app, braid::Serving& serving) {
       "the batch");
 }
 
+// Adds who may connect, and what clients may reach.
+void AddAccess(CLI::App& app, Options& options) {
+  app.add_option("--tls-certificate", options.host.tls.certificate,
+                 "PEM file with the server's certificate chain");
+  app.add_option("--tls-key", options.host.tls.key, "PEM file with the server's private key");
+  app.add_option("--tls-ca", options.host.tls.ca,
+                 "PEM file with the certificates that clients must chain to");
+  app.add_option("--services-token-file", options.services_token_file,
+                 "File with the token that jobs present to embedding and neighbor servers, over "
+                 "TLS or on this "
+                 "machine; with --tls-certificate, they present that certificate too");
+  app.add_flag(
+      "--insecure", options.host.insecure,
+      "Serve beyond loopback without TLS, including /metrics; with TLS, serve without tokens");
+  app.add_flag("--require-token", options.host.require_token,
+               "Require a token (braid token create) on loopback without TLS, too");
+  app.add_option(
+         "--allow", options.allowed,
+         "Directory that clients may read and write by path; repeatable (default: on loopback, the "
+         "working directory; HOME/store and HOME/runs are always allowed)")
+      ->allow_extra_args(false);
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   options.host.home = braid::DefaultHome();
   options.host.listen = "127.0.0.1:7077";
@@ -113,30 +136,12 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--metrics", options.metrics,
                  "Address to serve /metrics for Prometheus, as HOST:PORT; port 0 picks a free port "
                  "(default: not served)");
-  app.add_option("--tls-certificate", options.host.tls.certificate,
-                 "PEM file with the server's certificate chain");
-  app.add_option("--tls-key", options.host.tls.key, "PEM file with the server's private key");
-  app.add_option("--tls-ca", options.host.tls.ca,
-                 "PEM file with the certificates that clients must chain to");
-  app.add_option("--services-token-file", options.services_token_file,
-                 "File with the token that jobs present to embedding and neighbor servers, over "
-                 "TLS or on this "
-                 "machine; with --tls-certificate, they present that certificate too");
+  AddAccess(app, options);
   app.add_option("--mpirun", options.host.mpirun, "Program that starts the ranks of a run")
       ->capture_default_str();
   app.add_option("--remote-agent", options.host.remote_agent,
                  "Program that starts a command on another host, called as AGENT HOST COMMAND... "
                  "(default: ssh)");
-  app.add_flag(
-      "--insecure", options.host.insecure,
-      "Serve beyond loopback without TLS, including /metrics; with TLS, serve without tokens");
-  app.add_flag("--require-token", options.host.require_token,
-               "Require a token (braid token create) on loopback without TLS, too");
-  app.add_option(
-         "--allow", options.allowed,
-         "Directory that clients may read and write by path; repeatable (default: on loopback, the "
-         "working directory; HOME/store and HOME/runs are always allowed)")
-      ->allow_extra_args(false);
   app.add_option("--log-file", options.log_file,
                  "File to append the log to (default: standard error)");
   app.add_option("--log-level", options.log_level, "Minimum level of log entries")

@@ -99,17 +99,22 @@ absl::Status Convert(Session& session, const ConvertOptions& options) {
   return absl::OkStatus();
 }
 
-}  // namespace
+constexpr char kConvertFooter[] =
+    "With all experts active a split model computes what the dense model did. --dense gives the\n"
+    "dense model back, bit for bit if nothing was trained in between; with --keep, of the "
+    "experts\n"
+    "that are kept.\n"
+    "\n"
+    "Examples:\n"
+    "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
+    "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
+    "  braid convert run-000001 --output half --keep 8 --used-by job-000001\n"
+    "  braid convert run-000001 --output noisy --noise 0.15\n"
+    "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
+    "--dense";
 
-void AddConvertCommand(CommandLine& program) {
-  auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command = program.app.add_subcommand(
-      "convert",
-      "Split or copy the FFNs of a dense model into experts, keep the most used experts, put "
-      "experts together, or add noise");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
-  command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
+// Adds the options of which one says what is done.
+void AddConversions(CLI::App* command, ConvertOptions* options) {
   CLI::Option* experts = command
                              ->add_option("--experts", options->experts,
                                           "Experts of each layer; must divide the hidden units")
@@ -132,62 +137,64 @@ void AddConvertCommand(CommandLine& program) {
   used_by->needs(keep);
   CLI::Option* noise = command
                            ->add_option("--noise", options->noise,
-                                        "Add uniform noise to each matrix before tuning, of this many of "
-                                        "its standard deviations")
+                                        "Add uniform noise to each matrix before tuning, of this "
+                                        "many of its standard deviations")
                            ->check(PositiveUpTo(100))
                            ->excludes(experts)
                            ->excludes(copies)
                            ->excludes(keep);
-  CLI::Option* dense =
-      command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs");
+  command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs")
+      ->excludes(experts)
+      ->excludes(copies)
+      ->excludes(noise);
+}
+
+// Adds the options of new experts. Requires: AddConversions was called.
+void AddExpertOptions(CLI::App* command, ConvertOptions* options) {
+  CLI::Option *dense = command->get_option("--dense"), *keep = command->get_option("--keep"),
+              *noise = command->get_option("--noise");
   command->add_option("--split", options->split, "How units are assigned to experts")
       ->capture_default_str()
       ->check(OneOf({"contiguous", "random", "keys"}))
-      ->needs(experts);
-  command
-      ->add_option("--active-experts", options->active_experts,
-                   "Experts that each token uses (default: half of them; 2 of copies)")
-      ->check(PositiveInt32())
-      ->excludes(keep)
-      ->excludes(dense)
-      ->excludes(noise);
-  command
-      ->add_option("--layers", options->layers,
-                   "Layers to split, from 0; -1 is the last (default: all)")
-      ->delimiter(',')
-      ->excludes(keep)
-      ->excludes(dense)
-      ->excludes(noise);
-  command
-      ->add_option("--gate", options->gate,
-                   "How a token chooses its experts (default: key-mean; linear for copies)")
-      ->check(OneOf({"key-mean", "linear", "cosine", "frozen"}))
-      ->excludes(keep)
-      ->excludes(dense)
-      ->excludes(noise);
+      ->needs(command->get_option("--experts"));
+  for (CLI::Option* option :
+       {command
+            ->add_option("--active-experts", options->active_experts,
+                         "Experts that each token uses (default: half of them; 2 of copies)")
+            ->check(PositiveInt32()),
+        command
+            ->add_option("--layers", options->layers,
+                         "Layers to split, from 0; -1 is the last (default: all)")
+            ->delimiter(','),
+        command
+            ->add_option("--gate", options->gate,
+                         "How a token chooses its experts (default: key-mean; linear for copies)")
+            ->check(OneOf({"key-mean", "linear", "cosine", "frozen"}))}) {
+    option->excludes(keep)->excludes(dense)->excludes(noise);
+  }
   command->add_option("--seed", options->seed, "Seed of random splits, clusters, gates and noise")
       ->capture_default_str()
       ->check(Seed())
       ->excludes(keep)
       ->excludes(dense);
+}
+
+}  // namespace
+
+void AddConvertCommand(CommandLine& program) {
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* command = program.app.add_subcommand(
+      "convert",
+      "Split or copy the FFNs of a dense model into experts, keep the most used experts, put "
+      "experts together, or add noise");
+  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
+      ->required();
+  command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
+  AddConversions(command, options.get());
+  AddExpertOptions(command, options.get());
   command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
   AddStrict(command, &options->strict);
-  experts->excludes(dense);
-  copies->excludes(dense);
-  noise->excludes(dense);
-  command->footer(
-      "With all experts active a split model computes what the dense model did. --dense gives the\n"
-      "dense model back, bit for bit if nothing was trained in between; with --keep, of the "
-      "experts\n"
-      "that are kept.\n"
-      "\n"
-      "Examples:\n"
-      "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
-      "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
-      "  braid convert run-000001 --output half --keep 8 --used-by job-000001\n"
-      "  braid convert run-000001 --output noisy --noise 0.15\n"
-      "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
-      "--dense");
+  command->footer(kConvertFooter);
   command->callback([&program, options] {
     if (options->experts + options->copies + options->kept == 0 && !options->dense &&
         options->noise == 0) {

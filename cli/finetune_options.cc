@@ -73,8 +73,25 @@ bool ParseWeight(const std::string& text, double* weight) {
   return absl::SimpleAtod(text, weight) && *weight > 0 && *weight <= kMaxWeight;
 }
 
+constexpr char kData[] = "Data";
+
+void AddValidationOptions(CLI::App* command, FinetuneOptions* options) {
+  CLI::Option* const share =
+      command
+          ->add_option("--validation", options->validation,
+                       "Share of the examples to hold out and validate on; 0 for none")
+          ->check(NumberBetween(0, .9))
+          ->capture_default_str()
+          ->group(kData);
+  command
+      ->add_option("--validation-data", options->validation_data,
+                   "Files of records to validate on instead of a share")
+      ->type_name("FILE")
+      ->excludes(share)
+      ->group(kData);
+}
+
 void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
-  constexpr char kData[] = "Data";
   command
       ->add_option("--data", options->data,
                    "Files of JSON records (.json, .jsonl, also .gz and .zst), read WEIGHT times "
@@ -126,19 +143,7 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
       ->expected(0, 1)
       ->check(OneOf({"classes", "regression"}))
       ->group(kData);
-  CLI::Option* const share =
-      command
-          ->add_option("--validation", options->validation,
-                       "Share of the examples to hold out and validate on; 0 for none")
-          ->check(NumberBetween(0, .9))
-          ->capture_default_str()
-          ->group(kData);
-  command
-      ->add_option("--validation-data", options->validation_data,
-                   "Files of records to validate on instead of a share")
-      ->type_name("FILE")
-      ->excludes(share)
-      ->group(kData);
+  AddValidationOptions(command, options);
   command
       ->add_option("--sequence-length", options->sequence_length,
                    "Tokens of a training sequence (default: the model's)")

@@ -97,6 +97,33 @@ absl::Status StopRun(Session& session, const std::string& id) {
   return absl::OkStatus();
 }
 
+constexpr char kTrainFooter[] =
+    "Examples:\n"
+    "  braid train --data job-000001 --preset tiny/8E --learning-rate 6e-3 --wait\n"
+    "  braid train --data job-000001 --preset tiny --ranks 2 --threads 1\n"
+    "  braid train --data job-000001 --preset 0.3B/8E --hosts node-a:4,node-b:4 --threads 8\n"
+    "  braid train --data job-000001 --preset 0.3B/8E --backend slurm --partition long \\\n"
+    "      --nodes 4 --ranks 16 --threads 8 --time-limit 1440\n"
+    "  braid train --data job-000001 --backend kubernetes --image registry/braid:0.1.0 \\\n"
+    "      --volume-claim braid-data --mount-path /data --workers 4 --cpu 8 --memory 32Gi\n"
+    "  braid train ... --print-launch\n"
+    "  braid train --data DIR --init-from llama-checkpoint --experts 8\n"
+    "  braid train --data DIR --config run.textproto --set model.routing.num_experts=16\n"
+    "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"
+    "  braid train --data DIR --experts 8 --set model.routing.moe_layers=1 \\\n"
+    "      --set model.routing.moe_layers=3\n"
+    "  braid train --data DIR --steps 20000 --schedule wsd --decay 0.2 --validate-every 500\n"
+    "  braid train --branch run-000001@12000 --decay 0.1\n"
+    "  braid train --config mixture.textproto --on-spike rollback\n"
+    "\n"
+    "A LENGTH is a share of the run (0.1), steps (500), tokens (1e9tokens) or epochs "
+    "(1.5epochs).\n"
+    "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
+    "EXPERT_CHOICE_TOKEN, TOKEN_CHOICE.\n"
+    "\n"
+    "The run continues in the background when this command exits: Ctrl-C only stops watching.\n"
+    "Stop a run with 'braid stop'.";
+
 void AddTrain(CommandLine& program) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command =
@@ -130,32 +157,7 @@ void AddTrain(CommandLine& program) {
   options->training.AddTo(command);
   options->launch.AddTo(command);
   options->config.AddTo(command, "RunSpec");
-  command->footer(
-      "Examples:\n"
-      "  braid train --data job-000001 --preset tiny/8E --learning-rate 6e-3 --wait\n"
-      "  braid train --data job-000001 --preset tiny --ranks 2 --threads 1\n"
-      "  braid train --data job-000001 --preset 0.3B/8E --hosts node-a:4,node-b:4 --threads 8\n"
-      "  braid train --data job-000001 --preset 0.3B/8E --backend slurm --partition long \\\n"
-      "      --nodes 4 --ranks 16 --threads 8 --time-limit 1440\n"
-      "  braid train --data job-000001 --backend kubernetes --image registry/braid:0.1.0 \\\n"
-      "      --volume-claim braid-data --mount-path /data --workers 4 --cpu 8 --memory 32Gi\n"
-      "  braid train ... --print-launch\n"
-      "  braid train --data DIR --init-from llama-checkpoint --experts 8\n"
-      "  braid train --data DIR --config run.textproto --set model.routing.num_experts=16\n"
-      "  braid train --data DIR --experts 8 --set model.routing.router=PREFIX\n"
-      "  braid train --data DIR --experts 8 --set model.routing.moe_layers=1 \\\n"
-      "      --set model.routing.moe_layers=3\n"
-      "  braid train --data DIR --steps 20000 --schedule wsd --decay 0.2 --validate-every 500\n"
-      "  braid train --branch run-000001@12000 --decay 0.1\n"
-      "  braid train --config mixture.textproto --on-spike rollback\n"
-      "\n"
-      "A LENGTH is a share of the run (0.1), steps (500), tokens (1e9tokens) or epochs "
-      "(1.5epochs).\n"
-      "Routers: DENSE, CAUSAL_SEGMENT (default with experts), PREFIX, EXPERT_CHOICE_SEGMENT,\n"
-      "EXPERT_CHOICE_TOKEN, TOKEN_CHOICE.\n"
-      "\n"
-      "The run continues in the background when this command exits: Ctrl-C only stops watching.\n"
-      "Stop a run with 'braid stop'.");
+  command->footer(kTrainFooter);
   command->callback([&program, options] {
     program.action = [&program, options] { return Train(program.session, *options); };
   });

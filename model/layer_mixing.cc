@@ -44,6 +44,7 @@ at::Tensor Votes(const at::Tensor& scores) {
       .index_add(1, first, at::ones({1, scores.size(0)}, scores.options().requires_grad(false)));
 }
 
+// Returns the k highest entries of each row of a ranking [T, M]: [T, k] int32 on the CPU.
 at::Tensor HighestLayers(const at::Tensor& ranking, int64_t k, bool allow_nan) {
   const at::Tensor host = ranking.to(at::kCPU, at::kFloat).contiguous();
   at::Tensor chosen = at::empty({host.size(0), k}, at::kInt);
@@ -51,7 +52,7 @@ at::Tensor HighestLayers(const at::Tensor& ranking, int64_t k, bool allow_nan) {
                                           ExpertSelection::kTop, chosen.data_ptr<int32_t>());
   TORCH_CHECK(undefined < 0 || allow_nan, "layer mixing: a score of position ", undefined,
               " is not a number; the weights or activations before it are not finite");
-  return chosen.to(ranking.device());
+  return chosen;
 }
 
 // Returns the sequences [B] with a position for which `uses` [T] is true.
@@ -168,8 +169,9 @@ MixingChoice LayerMixer::Choose(const at::Tensor& z, const MixingUnits& units, b
   const at::TensorOptions options = z.options().requires_grad(false);
   const auto place = std::ranges::lower_bound(layers_, context.layer) - layers_.begin();
   if (mixing.gate() == Mixing::FIXED) {
-    return {at::full({positions, 1}, mixing.fixed(static_cast<int>(place)), at::kInt),
-            at::ones({positions, 1}, options)};
+    return {
+        at::full({positions, 1}, mixing.fixed(static_cast<int>(place)), options.dtype(at::kInt)),
+        at::ones({positions, 1}, options)};
   }
   const bool random = mixing.gate() == Mixing::RANDOM;
   const Scores scores =
@@ -177,7 +179,7 @@ MixingChoice LayerMixer::Choose(const at::Tensor& z, const MixingUnits& units, b
              : Decide(z, units, weights_.gates[mixing.own_gates() ? place : 0], context);
   MixingChoice choice;
   // In training a NaN reaches the loss, which is reported with its step and instances.
-  choice.chosen = HighestLayers(scores.ranking, k, /*allow_nan=*/training);
+  choice.chosen = HighestLayers(scores.ranking, k, /*allow_nan=*/training).to(z.device());
   const at::Tensor index = choice.chosen.to(at::kLong);
   if (mixing.weight() == Mixing::PROBABILITY) {
     choice.weights = scores.probabilities.gather(1, index);

@@ -12,10 +12,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 at::Tensor Summed(const at::Tensor& x, const RankSum& sum) {
-  at::Tensor total = x.detach().to(at::kDouble).contiguous().clone();
+  at::Tensor total = x.detach().to(at::kCPU, at::kDouble).contiguous().clone();
   const absl::Status status = sum({total.data_ptr<double>(), static_cast<size_t>(total.numel())});
   TORCH_CHECK(status.ok(), "sum over ranks: ", std::string(status.message()));
-  return total;
+  return total.to(x.device());
 }
 
 class RankSumFunction : public torch::autograd::Function<RankSumFunction> {

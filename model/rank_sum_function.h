@@ -8,9 +8,10 @@
 
 namespace braid {
 
-// Returns the sum of x (doubles on the CPU) over ranks. The loss is the sum of the losses of the
-// ranks, so the gradient of x is the sum of the ranks' gradients: the backward pass calls `sum`
-// too, which must live until then. An error of `sum` becomes an exception of the tensor library.
+// Returns the sum of x over ranks, in doubles on the device of x; `sum` gets a copy on the CPU. The
+// loss is the sum of the losses of the ranks, so the gradient of x is the sum of the ranks'
+// gradients: the backward pass calls `sum` too, which must live until then. An error of `sum`
+// becomes an exception of the tensor library.
 at::Tensor SumOverRanks(const at::Tensor& x, const RankSum& sum);
 
 }  // namespace braid

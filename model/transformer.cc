@@ -433,8 +433,9 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
           : MixingUnits();
   HiddenStates result;
   at::Tensor h = EmbedTokens(weights, tokens.flatten(), PositionsOf(tokens, visible));
-  if (context.embedding_noise > 0)
-    h = h + EmbeddingNoise(context, visible, tokens.sizes(), config.d_model());
+  if (context.embedding_noise > 0) {
+    h = h + EmbeddingNoise(context, visible, tokens.sizes(), config.d_model()).to(h.device());
+  }
   if (context.on_layer_output) context.on_layer_output(-1, h);
   for (int layer = 0; layer < config.num_layers(); ++layer) {
     context.layer = layer;

@@ -49,7 +49,7 @@ at::Tensor DropInputs(const at::Tensor& x, const InputDropout& dropout) {
       }
     }
   });
-  return x * factors.to(x.scalar_type());
+  return x * factors.to(x.device(), x.scalar_type());
 }
 
 // a [parts * rank, in] and b [all rows, rank] hold the parts one after the other.

@@ -24,7 +24,7 @@ namespace braid {
 
 // An expert with at most this many pairs is not packed. braid-bench-routed-ffn prints up to how many
 // pairs that is the faster way.
-inline constexpr int64_t kUnpackedPairs = 8;
+inline constexpr int64_t kUnpackedPairs = 16;
 
 struct RoutedFfnShape {
   int64_t num_tokens;   // T

@@ -93,9 +93,11 @@ class TokenChoiceRouter final : public Router {
       TORCH_CHECK(context.document_starts.defined(), "document_pool: the pass has no documents");
       scores = PooledScores(scores, context.document_starts, config_);
     }
+    // Without a balance loss the probabilities only enter metrics.
+    const at::Tensor counted = token.balance_loss() > 0 ? open : open.detach();
     // In training a NaN reaches the loss, which is reported with its step and instances.
     return {ChooseExperts(scores, token, /*allow_nan=*/training),
-            at::softmax(open, 1).view({batch, length, experts})};
+            at::softmax(counted, 1).view({batch, length, experts})};
   }
 
   const v1::ModelConfig& model_;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares label heads that braid trained and exported with transformers and PEFT.
 
-Trains a small model, tunes it with --label-head, with all weights and with adapters, on classes and
-on numbers, and computes the mean loss of all examples from the exported files: as
+Trains a small LLaMA and a small GPT-2, tunes them with --label-head, with all weights and with
+adapters, on classes and on numbers, and computes the mean loss of all examples from the exported files: as
 AutoModelForSequenceClassification, and as adapters that PEFT loads on the exported base. Fails
 unless all agree with braid's validation loss of the same examples within 1e-4. Needs
 build/bin/braid, torch, transformers and peft.
@@ -67,20 +67,20 @@ def load(directory, **more):
     return model.eval(), sorted(loading["missing_keys"]), sorted(loading["unexpected_keys"])
 
 
-def compare(home, base, scratch, kind, lora):
+def compare(home, base, scratch, family, kind, lora):
     data = str(scratch / f"{kind}.jsonl")
     run = home.run("finetune", base["id"], "--data", data, "--validation-data", data,
                    f"--label-head={kind}", "--steps", "20", "--learning-rate", "0.01",
                    "--threads", "1", "--wait", *(["--lora", "r=4,targets=q,v,down"] if lora else []))
     examples = stored_examples(home, run)
-    name = f"{kind}{'-lora' if lora else ''}"
+    name = f"{family}-{kind}{'-lora' if lora else ''}"
     home.run("export", run["id"], "-o", str(scratch / name))
     merged, missing, unexpected = load(scratch / name)
     expected = run["latest"]["validation"]["loss"]
     losses = {type(merged).__name__: mean_loss(merged, examples)}
     if lora:
         home.run("export", run["id"], "-o", str(scratch / f"{name}-adapter"), "--adapter")
-        plain, _, _ = load(scratch / "base", num_labels=merged.num_labels)
+        plain, _, _ = load(scratch / family, num_labels=merged.num_labels)
         adapted = peft.PeftModel.from_pretrained(plain, scratch / f"{name}-adapter").eval()
         plain.config.problem_type = merged.config.problem_type
         plain.config.label2id = merged.config.label2id
@@ -98,12 +98,14 @@ def main():
         write_data(scratch)
         home = Home(scratch)
         job = home.submit(str(scratch / "corpus.jsonl"))
-        base = home.run("train", "--data", job["id"], "--steps", "20", "--threads", "1", "--wait",
-                        "--set", "model.d_model=32", "--set", "model.num_layers=2",
-                        "--set", "model.num_heads=2", "--set", "model.d_ff=64")
-        home.run("export", base["id"], "-o", str(scratch / "base"))
-        results = [compare(home, base, scratch, kind, lora)
-                   for kind in ("classes", "regression") for lora in (False, True)]
+        results = []
+        for family, settings in (("LLAMA", []), ("GPT2", ["--set", "model.family=GPT2"])):
+            base = home.run("train", "--data", job["id"], "--steps", "20", "--threads", "1", "--wait",
+                            "--set", "model.d_model=32", "--set", "model.num_layers=2",
+                            "--set", "model.num_heads=2", "--set", "model.d_ff=64", *settings)
+            home.run("export", base["id"], "-o", str(scratch / family))
+            results += [compare(home, base, scratch, family, kind, lora)
+                        for kind in ("classes", "regression") for lora in (False, True)]
     return 0 if all(results) else 1
 
 

@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
+#include "formats/safetensors.h"
 #include "formats/tokenizer.h"
+#include "inference/huggingface/model_export.h"
 #include "inference/loaded_model.h"
 #include "inference/model_conversion.h"
 #include "inference/prompt.h"
@@ -162,6 +165,21 @@ TEST_F(Gpt2FilesTest, ReadsVocabularyAndMerges) {
                        Tokenizer::Load(fs::path(imported.output_dir()) / "tokenizer.model"));
   EXPECT_EQ(read->Piece(read->eos_id()), "<|endoftext|>");
   EXPECT_EQ(StartTokenId(imported.model(), *read), read->eos_id());
+}
+
+TEST_F(Gpt2FilesTest, LabelHeadsAreExportedForSequenceClassification) {
+  v1::ModelConfig config = ExportedGpt2();
+  config.mutable_label_head()->add_classes("no");
+  config.mutable_label_head()->add_classes("yes");
+  const auto model = RandomModel(config);
+  const fs::path out = scratch_ / "labels";
+  ASSERT_OK(ExportModel(*model, TestTokenizerPath(), {}, out));
+  const Json json = Json::parse(*ReadFile(out / "config.json"));
+  EXPECT_EQ(json["architectures"], Json::array({"GPT2ForSequenceClassification"}));
+  EXPECT_EQ(json["id2label"], Json({{"0", "no"}, {"1", "yes"}}));
+  ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(out / "model.safetensors"));
+  ASSERT_NE(weights.Find("score.weight"), nullptr);
+  EXPECT_EQ(weights.Find("score.weight")->shape, (std::vector<int64_t>{2, 16}));
 }
 
 TEST_F(Gpt2FilesTest, ExpertsAndOtherAdaptersAreRefusedWithWhatToDo) {

@@ -22,7 +22,7 @@ def exported(texts, scratch):
     corpus = scratch / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     home = Home(scratch)
-    home.run("submit", corpus, "--vocab-size", "3000", "--sequence-length", "128", "--order", "RANDOM",
+    home.run("submit", corpus, "--vocab-size", "20000", "--sequence-length", "128", "--order", "RANDOM",
              "--wait")
     home.run("train", "--data", "job-000001", "--preset", "tiny", "--steps", "1", "--wait")
     home.run("export", "run-000001", "--output", scratch / "export")

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <numeric>
 
+#include "absl/strings/str_join.h"
+
 namespace braid {
 namespace {
 
@@ -35,6 +37,23 @@ std::string NearestWord(std::string_view word, const std::vector<std::string>& c
     }
   }
   return nearest == nullptr ? "" : *nearest;
+}
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string nearest = NearestWord(word, candidates);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+
+std::string DidYouMeanOrKnown(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kListBytes = 160;
+  const std::string nearest = DidYouMean(word, candidates);
+  if (!nearest.empty()) return nearest;
+  std::string list = absl::StrJoin(candidates, ", ");
+  if (list.size() > kListBytes) {
+    list.resize(list.rfind(", ", kListBytes));
+    list += ", ...";
+  }
+  return "; known: " + list;
 }
 
 }  // namespace braid

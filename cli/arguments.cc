@@ -123,10 +123,8 @@ CLI::Validator OneOf(const std::vector<std::string>& choices) {
   return CLI::Validator(
       [=](std::string& text) {
         if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
-        const std::string nearest = NearestWord(text, choices);
-        return absl::StrCat(
-            "got \"", text, "\", expected ", ListOfChoices(choices),
-            nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?"));
+        return absl::StrCat("got \"", text, "\", expected ", ListOfChoices(choices),
+                            DidYouMean(text, choices));
       },
       absl::StrCat("{", absl::StrJoin(choices, ","), "}"));
 }

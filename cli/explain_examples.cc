@@ -164,11 +164,10 @@ absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& p
   if (!example.has_value()) {
     ASSIGN_OR_RETURN(const std::vector<HeldoutPlace> heldout, FindHeldout(subject, place));
     if (!heldout.empty()) return ShowHeldout(place, heldout, json, out);
-    const std::string nearest = NearestWord(place, provenance.IdsAround(place, kPlacesAround));
-    return absl::NotFoundError(absl::StrCat(
-        "--document: got ", place, ", expected FILE:LINE of an example of ",
-        subject.dataset_dir.string(), ", as --data named the file",
-        nearest.empty() ? "" : "; did you mean ", nearest, nearest.empty() ? "" : "?"));
+    return absl::NotFoundError(
+        absl::StrCat("--document: got ", place, ", expected FILE:LINE of an example of ",
+                     subject.dataset_dir.string(), ", as --data named the file",
+                     DidYouMean(place, provenance.IdsAround(place, kPlacesAround))));
   }
   nlohmann::json list = nlohmann::json::array();
   for (const ProvenanceSpan& span : provenance.Document(*example)) {

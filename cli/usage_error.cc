@@ -29,11 +29,6 @@ Chosen ChosenCommand(const CLI::App& app, const std::string& program) {
   return chosen;
 }
 
-std::string Suggestion(const std::string& got, const std::vector<std::string>& known) {
-  const std::string nearest = NearestWord(got, known);
-  return nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?");
-}
-
 bool LooksLikeOption(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && word != "--";
 }
@@ -46,7 +41,7 @@ std::string UnknownOption(const Chosen& chosen, const std::string& word) {
       for (const std::string& long_name : option->get_lnames()) known.push_back("--" + long_name);
     }
   }
-  return absl::StrCat("unknown option \"", name, "\"", Suggestion(name, known));
+  return absl::StrCat("unknown option \"", name, "\"", DidYouMean(name, known));
 }
 
 std::string NoCommand(const Chosen& chosen, const std::vector<std::string>& left) {
@@ -55,7 +50,7 @@ std::string NoCommand(const Chosen& chosen, const std::vector<std::string>& left
     names.push_back(command->get_name());
   }
   if (!left.empty()) {
-    return absl::StrCat("unknown command \"", left.front(), "\"", Suggestion(left.front(), names));
+    return absl::StrCat("unknown command \"", left.front(), "\"", DidYouMean(left.front(), names));
   }
   constexpr size_t kShortList = 6;
   return absl::StrCat("got no command, expected ",

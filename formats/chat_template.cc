@@ -182,10 +182,8 @@ absl::StatusOr<ChatTemplate> FindChatTemplate(std::string_view name) {
     if (chat.name == name) return chat;
   }
   const std::vector<std::string> names = ChatTemplateNames();
-  const std::string nearest = NearestWord(name, names);
-  return absl::NotFoundError(absl::StrCat(
-      "template: got ", std::string(name), ", expected one of ", absl::StrJoin(names, ", "),
-      nearest.empty() ? "" : "; did you mean ", nearest, nearest.empty() ? "" : "?"));
+  return absl::NotFoundError(absl::StrCat("template: got ", std::string(name), ", expected one of ",
+                                          absl::StrJoin(names, ", "), DidYouMean(name, names)));
 }
 
 std::vector<ChatPart> RenderChat(const ChatTemplate& chat, std::span<const ChatTurn> turns,

@@ -40,22 +40,10 @@ std::vector<std::string> ValueNames(const EnumDescriptor& type) {
   return names;
 }
 
-std::string Suggestion(std::string_view word, const std::vector<std::string>& known) {
-  const std::string nearest = NearestWord(word, known);
-  if (!nearest.empty()) return absl::StrCat("; did you mean \"", nearest, "\"?");
-  std::string list = absl::StrJoin(known, ", ");
-  constexpr size_t kListBytes = 160;
-  if (list.size() > kListBytes) {
-    list.resize(list.rfind(", ", kListBytes));
-    list += ", ...";
-  }
-  return absl::StrCat("; known: ", list);
-}
-
 absl::Status UnknownField(const Descriptor& type, std::string_view name) {
   return absl::InvalidArgumentError(absl::StrCat("unknown configuration key \"", Abseil(name),
                                                  "\" in ", std::string(type.name()),
-                                                 Suggestion(name, FieldNames(type))));
+                                                 DidYouMeanOrKnown(name, FieldNames(type))));
 }
 
 // Keeps the first parse error with its line and column.
@@ -95,7 +83,7 @@ std::string Rephrased(const std::string& error, const Descriptor& type) {
     std::vector<std::string> known;
     CollectNames(type, &known);
     return absl::StrCat("unknown configuration key \"", name, "\" in ", std::string(type.name()),
-                        Suggestion(name, known));
+                        DidYouMeanOrKnown(name, known));
   }
   constexpr std::string_view kNoKey = "Expected identifier, got: ";
   if (error.starts_with(kNoKey)) {
@@ -120,7 +108,7 @@ absl::Status CheckEnum(std::string_view path, const FieldDescriptor& field,
   if (type.FindValueByName(std::string(value)) != nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(Abseil(path), ": unknown value \"", Abseil(value), "\"",
-                   Suggestion(absl::AsciiStrToUpper(Abseil(value)), ValueNames(type))));
+                   DidYouMeanOrKnown(absl::AsciiStrToUpper(Abseil(value)), ValueNames(type))));
 }
 
 std::string TextLiteral(const FieldDescriptor& field, std::string_view value) {

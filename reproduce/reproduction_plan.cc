@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "base/nearest_word.h"
 #include "base/number_text.h"
 #include "client/repeatable_request_id.h"
 #include "client/terminal/progress_board.h"
@@ -148,11 +148,11 @@ absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
   const std::vector<ArmDefinition>& all = plan.experiment->arms;
   for (const std::string& name : names) {
     if (std::ranges::find(all, name, &ArmDefinition::name) != all.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("--arms: got \"%s\", expected arms of %s: %s", name, plan.experiment->name,
-                        absl::StrJoin(all, ", ", [](std::string* out, const ArmDefinition& arm) {
-                          absl::StrAppend(out, arm.name);
-                        })));
+    std::vector<std::string> known;
+    for (const ArmDefinition& arm : all) known.push_back(arm.name);
+    return absl::InvalidArgumentError(absl::StrCat("--arms: got \"", name,
+                                                   "\", expected an arm of ", plan.experiment->name,
+                                                   DidYouMeanOrKnown(name, known)));
   }
   std::set<std::string> kept(names.begin(), names.end());
   for (const ArmDefinition& arm : all) {

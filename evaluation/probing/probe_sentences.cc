@@ -143,10 +143,9 @@ absl::StatusOr<std::vector<Probe>> ProbesNamed(std::span<const std::string> name
   for (const std::string& name : names) {
     const auto found = std::ranges::find(kNames, name);
     if (found == kNames.end()) {
-      const std::string nearest = NearestWord(name, ProbeNames());
-      return absl::InvalidArgumentError(
-          absl::StrCat("probes: got \"", name, "\", expected ", absl::StrJoin(kNames, ", "),
-                       nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+      return absl::InvalidArgumentError(absl::StrCat("probes: got \"", name, "\", expected ",
+                                                     absl::StrJoin(kNames, ", "),
+                                                     DidYouMean(name, ProbeNames())));
     }
     wanted[found - kNames.begin()] = true;
   }

@@ -139,10 +139,8 @@ absl::Status ParquetReader::Select(const std::vector<std::string>& names) {
     if (found == footer_.columns.end()) {
       std::vector<std::string> all;
       for (const ParquetColumn& column : footer_.columns) all.push_back(column.name);
-      const std::string nearest = NearestWord(name, all);
       return absl::InvalidArgumentError(
-          absl::StrCat(path_.string(), ": no column \"", name, "\"",
-                       nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+          absl::StrCat(path_.string(), ": no column \"", name, "\"", DidYouMean(name, all)));
     }
     if (!IsReadable(*found)) {
       return absl::InvalidArgumentError(

@@ -33,10 +33,9 @@ const std::vector<PresetShape>& Shapes() {
 
 absl::Status UnknownPreset(const std::string& name) {
   const std::vector<std::string> known = ListPresets();
-  const std::string nearest = NearestWord(name, known);
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.preset: got \"", name, "\", expected one of ", absl::StrJoin(known, ", "),
-                   nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+  return absl::InvalidArgumentError(absl::StrCat("model.preset: got \"", name,
+                                                 "\", expected one of ", absl::StrJoin(known, ", "),
+                                                 DidYouMean(name, known)));
 }
 
 // Returns the number of experts after the slash; 1 without a slash; nullopt if malformed.

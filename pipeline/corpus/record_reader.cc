@@ -89,16 +89,15 @@ bool HasWideByteOrderMark(std::string_view start) {
 
 absl::Status MissingField(const std::string& place, std::string_view setting,
                           const std::string& field, const std::vector<std::string>& names) {
-  const std::string nearest = NearestWord(field, names);
   std::string shown;
   for (const std::string& name : names) {
     const bool fits = shown.size() + name.size() <= kMaxShownBytes;
     absl::StrAppend(&shown, shown.empty() ? "" : ", ", fits ? name : "...");
     if (!fits) break;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      place, ": ", std::string(setting), ": got the field \"", field, "\", expected one of ", shown,
-      nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, ": ", std::string(setting), ": got the field \"", field,
+                   "\", expected one of ", shown, DidYouMean(field, names)));
 }
 
 }  // namespace braid

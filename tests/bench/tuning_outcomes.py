@@ -130,13 +130,20 @@ def bag_of_words(train, test, num_classes):
     return float((predicted == [label for _, label in test]).mean())
 
 
+def parts(examples):
+    """Returns three quarters of the examples and the rest."""
+    return examples[:len(examples) * 3 // 4], examples[len(examples) * 3 // 4:]
+
+
 def bags(tasks):
     """Returns the accuracy of the bag of words by task."""
     train, dev = ([(text, int(label)) for text, label in tabbed(tasks / "sst2" / name)]
                   for name in ("train.tsv", "dev.tsv"))
     news = [(" ".join(cells[1:]), int(cells[0]) - 1) for cells in commas(tasks / "ag_news/test.csv")]
-    return {"sst2": bag_of_words(train, dev, 2),
-            "agnews": bag_of_words(news[:len(news) * 3 // 4], news[len(news) * 3 // 4:], 4)}
+    stars = ((cells[0], float(cells[2].rsplit(" ", 1)[1])) for cells in commas(tasks / "yelp/test.csv")[1:])
+    reviews = [(text, int(number > 3)) for text, number in stars if number != 3]
+    return {"sst2": bag_of_words(train, dev, 2), "agnews": bag_of_words(*parts(news), 4),
+            "yelp": bag_of_words(*parts(reviews), 2)}
 
 
 def rows(experiment):

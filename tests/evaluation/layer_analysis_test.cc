@@ -247,7 +247,7 @@ TEST_F(AnalyzeLayersTest, RefusesWhatCannotBeMeasured) {
   EXPECT_THAT(Refusal("", request), HasSubstr("num_sentences: got 20, expected 100 to"));
   request.set_num_sentences(100);
   request.add_probes("wurds");
-  EXPECT_THAT(Refusal("", request), HasSubstr("did you mean words?"));
+  EXPECT_THAT(Refusal("", request), HasSubstr("did you mean \"words\"?"));
   request.clear_probes();
   request.add_tasks("sst2");
   EXPECT_THAT(Refusal("", request), HasSubstr("no layer of the model mixes"));

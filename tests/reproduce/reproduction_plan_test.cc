@@ -155,7 +155,7 @@ TEST(ReproductionPlanTest, AnUnknownArmIsRefusedWithThoseThatExist) {
   const std::vector<std::string> arms = {"dense", "dance"};
   const auto plan = WithArms(QuickPlan(LoryExperiment()), arms);
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(plan.status().message().find("got \"dance\", expected arms of lory: dense, moe"),
+  EXPECT_NE(plan.status().message().find("got \"dance\", expected an arm of lory; did you mean \"dense\"?"),
             std::string::npos)
       << plan.status();
 }

@@ -117,7 +117,7 @@ TEST_F(ContrieverDirectoryTest, ChecksTokensAndVocabularyAgainstTheModel) {
   EXPECT_FAILS(Open(2), kInvalid, "max_tokens");
   EXPECT_FAILS(Open(-1), kInvalid, "max_tokens");
   PutFile(scratch_ / "vocab.txt", GetFile(scratch_ / "vocab.txt") + "more\n");
-  EXPECT_FAILS(Open(), kInvalid, "vocab.txt", "61", "60");
+  EXPECT_FAILS(Open(), kInvalid, "the tokenizer has 61", "60");
   std::filesystem::remove(scratch_ / "vocab.txt");
   EXPECT_FAILS(Open(), absl::StatusCode::kNotFound, "vocab.txt");
   std::filesystem::remove(scratch_ / "config.json");

@@ -207,7 +207,7 @@ TEST(ProbeSentencesTest, OneClassOnlyIsRefused) {
 TEST(ProbeSentencesTest, UnknownProbesAndScriptsWithoutSpacesAreNamed) {
   const std::vector<std::string> names = {"swaped_words"};
   EXPECT_FAILS(ProbesNamed(names).status(), absl::StatusCode::kInvalidArgument,
-               "did you mean swapped_words?");
+               "did you mean \"swapped_words\"?");
   SentencePool pool(0);
   pool.Add("\xE5\xAE\x83\xE4\xBB\xAC\xE5\x9C\xA8\xE8\xBF\x99\xE9\x87\x8C\xE3\x80\x82 a");
   EXPECT_FAILS(pool.CheckScript(), absl::StatusCode::kInvalidArgument,

@@ -7,7 +7,7 @@ namespace braid {
 namespace {
 
 constexpr char kOrderIntroduction[] =
-    "Why similarity order lowers no held-out loss of small models, and whether a batch or a mask "
+    "Why similarity order lowers no held-out loss in small batches, and whether a batch or a mask "
     "exists with which it does. <em>Help</em> is the loss in random minus that in similarity "
     "order. Domains count alike.";
 

@@ -8,7 +8,6 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,56 +106,53 @@ absl::Status AnswerOnce(const std::string& path,
 struct PathCommand {
   const char *name, *help, *argument, *argument_help;
   std::function<int(const std::string& path)> run;
+  bool needs_path = true;
 };
 
-// A subcommand that answers a file with a request in text format.
 PathCommand RequestCommand(const char* name, const char* help,
                            std::function<absl::Status(const std::string&)> answer) {
   return {name, help, "REQUEST", "File with a request of this kind in text format",
           [answer = std::move(answer)](const std::string& path) { return Report(answer(path)); }};
 }
 
+// Subcommands that answer a file with a request in text format: with any number of responses, and
+// with one.
+template <class Request, class Answer>
+PathCommand Answers(const char* name, const char* help, Answer answer) {
+  return RequestCommand(
+      name, help, [answer](const std::string& path) { return AnswerFile<Request>(path, answer); });
+}
+template <class Request, class Response>
+PathCommand AnswersOnce(const char* name, const char* help,
+                        absl::StatusOr<Response> (*answer)(const Request&)) {
+  return RequestCommand(name, help,
+                        [answer](const std::string& path) { return AnswerOnce(path, answer); });
+}
+
 std::vector<PathCommand> PathCommands() {
   return {{"train", "Train the run in RUN_DIR, or resume it", "RUN_DIR",
            "Run directory with run.textproto", Train},
           {"check-rank", "Report this rank's environment, for braid doctor", "SHARED_DIR",
-           "Directory that all ranks must see", CheckRanks},
-          RequestCommand("evaluate", "Measure perplexity on held-out text",
-                         [](const std::string& path) {
-                           return AnswerFile<v1::EvaluateRequest>(
-                               path, [](const auto& request, const auto& emit) {
-                                 return Evaluate(request, ReadCorpusDocuments, emit);
-                               });
-                         }),
-          RequestCommand("evaluate-tasks", "Run downstream task evaluation",
-                         [](const std::string& path) {
-                           return AnswerFile<v1::EvaluateTasksRequest>(path, EvaluateTasks);
-                         }),
-          RequestCommand("analyze-routing", "Analyze expert routing",
-                         [](const std::string& path) {
-                           return AnswerFile<v1::AnalyzeRoutingRequest>(path, AnalyzeRouting);
-                         }),
-          RequestCommand("analyze-experts", "Measure the activity of the units of experts",
-                         [](const std::string& path) {
-                           return AnswerFile<v1::AnalyzeExpertsRequest>(path, AnalyzeExperts);
-                         }),
-          RequestCommand("analyze-layers", "Measure what the outputs of layers encode",
-                         [](const std::string& path) {
-                           return AnswerFile<v1::AnalyzeLayersRequest>(
-                               path, [](const auto& request, const auto& emit) {
-                                 return AnalyzeLayers(request, ReadCorpusDocuments, emit);
-                               });
-                         }),
-          RequestCommand("generate", "Generate text",
-                         [](const std::string& path) {
-                           return AnswerFile<v1::GenerateRequest>(path, Generate);
-                         }),
-          RequestCommand("export", "Export a model to Hugging Face format",
-                         [](const std::string& path) { return AnswerOnce(path, Export); }),
-          RequestCommand("import", "Import a Hugging Face model",
-                         [](const std::string& path) { return AnswerOnce(path, Import); }),
-          RequestCommand("convert", "Convert between dense FFNs and experts",
-                         [](const std::string& path) { return AnswerOnce(path, Convert); })};
+           "Directory that all ranks must see", CheckRanks, /*needs_path=*/false},
+          Answers<v1::EvaluateRequest>("evaluate", "Measure perplexity on held-out text",
+                                       [](const v1::EvaluateRequest& request, const auto& emit) {
+                                         return Evaluate(request, ReadCorpusDocuments, emit);
+                                       }),
+          Answers<v1::EvaluateTasksRequest>("evaluate-tasks", "Run downstream task evaluation",
+                                            EvaluateTasks),
+          Answers<v1::AnalyzeRoutingRequest>("analyze-routing", "Analyze expert routing",
+                                             AnalyzeRouting),
+          Answers<v1::AnalyzeExpertsRequest>(
+              "analyze-experts", "Measure the activity of the units of experts", AnalyzeExperts),
+          Answers<v1::AnalyzeLayersRequest>(
+              "analyze-layers", "Measure what the outputs of layers encode",
+              [](const v1::AnalyzeLayersRequest& request, const auto& emit) {
+                return AnalyzeLayers(request, ReadCorpusDocuments, emit);
+              }),
+          Answers<v1::GenerateRequest>("generate", "Generate text", Generate),
+          AnswersOnce("export", "Export a model to Hugging Face format", Export),
+          AnswersOnce("import", "Import a Hugging Face model", Import),
+          AnswersOnce("convert", "Convert between dense FFNs and experts", Convert)};
 }
 
 int Main(int argc, char** argv) {
@@ -169,8 +165,9 @@ int Main(int argc, char** argv) {
   std::vector<CLI::App*> parsed;
   for (const PathCommand& command : commands) {
     parsed.push_back(app.add_subcommand(command.name, command.help));
-    CLI::Option* option = parsed.back()->add_option(command.argument, path, command.argument_help);
-    option->required(command.argument != std::string_view("SHARED_DIR"));
+    parsed.back()
+        ->add_option(command.argument, path, command.argument_help)
+        ->required(command.needs_path);
   }
   ServingLoopOptions options;
   CLI::App* serve =

@@ -32,8 +32,8 @@ struct ParquetSchemaElement {
 
 ParquetSchemaElement ReadParquetSchemaElement(CompactReader& reader);
 
-// Returns the leaves in the order of their columns. INVALID_ARGUMENT for elements that are no tree
-// or have unknown types.
+// Returns the leaves in the order of their columns. INVALID_ARGUMENT for elements that do not
+// form a tree or have unknown types.
 absl::StatusOr<std::vector<ParquetColumn>> LeavesOfParquetSchema(
     const std::vector<ParquetSchemaElement>& schema);
 

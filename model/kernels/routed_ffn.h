@@ -22,8 +22,8 @@
 
 namespace braid {
 
-// An expert with at most this many pairs is not packed. braid-bench-routed-ffn prints up to how many
-// pairs that is the faster way.
+// The matrices of an expert with at most this many pairs are not packed, since reading them in place
+// is faster then. braid-bench-routed-ffn measures the limit, which grows with D.
 inline constexpr int64_t kUnpackedPairs = 16;
 
 struct RoutedFfnShape {

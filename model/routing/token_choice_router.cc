@@ -94,10 +94,11 @@ class TokenChoiceRouter final : public Router {
       scores = PooledScores(scores, context.document_starts, config_);
     }
     // Without a balance loss the probabilities only enter metrics.
-    const at::Tensor counted = token.balance_loss() > 0 ? open : open.detach();
+    const at::Tensor probabilities =
+        at::softmax(token.balance_loss() > 0 ? open : open.detach(), 1);
     // In training a NaN reaches the loss, which is reported with its step and instances.
     return {ChooseExperts(scores, token, /*allow_nan=*/training),
-            at::softmax(counted, 1).view({batch, length, experts})};
+            probabilities.view({batch, length, experts})};
   }
 
   const v1::ModelConfig& model_;

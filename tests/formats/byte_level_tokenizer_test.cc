@@ -471,7 +471,7 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   EXPECT_NE(status.message().find("merges.txt"), std::string::npos) << status;
 }
 
-// Merges whose last line is cut make words that the vocabulary lacks, or are no pair.
+// A line that is cut does not have two parts, or they make a word that the vocabulary does not have.
 TEST(ReadTokenizerFileTest, CutMergesAreErrorsExceptAfterWholeLines) {
   const CraftedFiles files;
   const json tiny = TinyTokenizer({});

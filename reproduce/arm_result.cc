@@ -71,7 +71,26 @@ TaskScore TaskScoreOf(const v1::TaskResult& result, const std::string& scoring) 
     score.answer_losses.push_back(example.answer_loss());
     if (example.has_score()) score.figures.push_back(example.score());
   }
+  for (const v1::TaskMetric& metric : result.metrics())
+    score.metrics[metric.name()] = metric.value();
   return score;
+}
+
+std::vector<ExpertMass> ExpertMassOf(const v1::ExpertActivity& activity) {
+  std::vector<ExpertMass> layers;
+  for (const v1::LayerExpertActivity& layer : activity.layers()) {
+    layers.push_back({.chosen = layer.mass_share(), .random = layer.random_mass_share()});
+  }
+  return layers;
+}
+
+std::vector<std::vector<double>> LayerChoicesOf(const v1::LayerAnalysis& analysis) {
+  std::vector<std::vector<double>> layers;
+  if (analysis.choices().empty()) return layers;
+  for (const v1::LayerChoices& layer : analysis.choices(0).layers()) {
+    layers.emplace_back(layer.shares().begin(), layer.shares().end());
+  }
+  return layers;
 }
 
 const TaskScore* FindTaskScore(const ArmResult& result, const std::string& task,

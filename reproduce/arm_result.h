@@ -3,6 +3,7 @@
 #define BRAID_REPRODUCE_ARM_RESULT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,14 @@ struct TaskScore {
   // figures of the whole task).
   std::vector<double> answer_losses = {};
   std::vector<double> figures = {};
+  // Figures of the whole task by name, such as "bleu".
+  std::map<std::string, double> metrics = {};
+};
+
+// Shares of a layer's activations, as in v1::LayerExpertActivity.
+struct ExpertMass {
+  double chosen = 0;
+  double random = 0;
 };
 
 // One run: an arm of the experiment on one order of the documents with one seed.
@@ -83,6 +92,11 @@ struct ArmResult {
   // The task on which the model was fine-tuned, and its scores; empty for other runs.
   std::string task = {};
   std::vector<TaskScore> tasks = {};
+  // Activations in ArmDefinition::measured_experts [layer]; empty without.
+  std::vector<ExpertMass> expert_mass = {};
+  // Shares of the layers that each mixing layer chooses for the prompts of `task` [layer][choice];
+  // empty where they are not counted.
+  std::vector<std::vector<double>> layer_choices = {};
 };
 
 // Returns the routing with which the evaluation was made.
@@ -96,6 +110,10 @@ void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* r
 
 // Returns the scores of one task, which must have been requested with its examples.
 TaskScore TaskScoreOf(const v1::TaskResult& result, const std::string& scoring);
+
+std::vector<ExpertMass> ExpertMassOf(const v1::ExpertActivity& activity);
+// Returns the choices for the prompts of the first task of the analysis.
+std::vector<std::vector<double>> LayerChoicesOf(const v1::LayerAnalysis& analysis);
 
 // Return nullptr if there is no such score.
 const TaskScore* FindTaskScore(const ArmResult& result, const std::string& task,

@@ -14,14 +14,6 @@ namespace {
 // Returns whether `step` is in the last tenth of `num_steps`.
 bool InLastTenth(int64_t step, int64_t num_steps) { return 10 * step > 9 * num_steps; }
 
-double Entropy(std::span<const double> distribution) {
-  double entropy = 0;
-  for (const double p : distribution) {
-    if (p > 0) entropy -= p * std::log(p);
-  }
-  return entropy;
-}
-
 }  // namespace
 
 std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width) {
@@ -78,6 +70,17 @@ std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
   return sums;
 }
 
+std::optional<double> LogStepSeconds(const ArmResult& result) {
+  std::vector<double> seconds;
+  for (const v1::StepMetrics& step : result.metrics) {
+    if (step.step_seconds() > 0) seconds.push_back(step.step_seconds());
+  }
+  if (seconds.empty()) return std::nullopt;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::ranges::nth_element(seconds, middle);
+  return std::log(*middle);
+}
+
 double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts) {
   int64_t active = 0;
   for (const v1::LayerRouting& layer : step.routing()) active += layer.active_experts();
@@ -96,20 +99,6 @@ std::optional<double> ActiveShare(const ArmResult& result) {
   }
   if (count == 0) return std::nullopt;
   return sum / static_cast<double>(count);
-}
-
-double JensenShannonDivergence(std::span<const std::vector<double>> distributions) {
-  BRAID_CHECK(!distributions.empty())
-      << "JensenShannonDivergence requires at least one distribution";
-  const double share = 1.0 / static_cast<double>(distributions.size());
-  std::vector<double> mean(distributions.front().size(), 0.0);
-  double entropies = 0;
-  for (const std::vector<double>& distribution : distributions) {
-    BRAID_CHECK(distribution.size() == mean.size()) << distribution.size() << " " << mean.size();
-    for (size_t i = 0; i < mean.size(); ++i) mean[i] += share * distribution[i];
-    entropies += share * Entropy(distribution);
-  }
-  return std::max(Entropy(mean) - entropies, 0.0);
 }
 
 std::vector<double> DivergenceByLayer(const ArmResult& result) {

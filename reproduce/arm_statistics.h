@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/statistics/routing_divergence.h"
 #include "reproduce/arm_result.h"
 
 namespace braid {
@@ -30,6 +31,9 @@ std::optional<int64_t> TokensToReach(std::span<const v1::StepMetrics> metrics, d
 std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
                                  std::span<const v1::StepMetrics> model);
 
+// Returns the logarithm of the median seconds of a step; nullopt without steps.
+std::optional<double> LogStepSeconds(const ArmResult& result);
+
 // Returns the share of the experts in use (LayerRouting.active_experts: a weight above 2/E at least
 // once in 10 steps), averaged over layers. Requires a step with routing.
 double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts);
@@ -37,10 +41,6 @@ double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts);
 // Returns the same, averaged over the measurements in the last tenth of the steps; nullopt if there
 // are none.
 std::optional<double> ActiveShare(const ArmResult& result);
-
-// Returns the entropy of the mean minus the mean of the entropies, in nats: 0 if all distributions
-// are equal, log(number) if no two overlap. Each distribution is [outcomes] and sums to 1.
-double JensenShannonDivergence(std::span<const std::vector<double>> distributions);
 
 // Returns the divergence of the mean routing weights of the domains for each layer; empty with
 // fewer than two domains.

@@ -14,12 +14,17 @@ using RunsOfSeed = std::vector<const ArmResult*>;
 using ScoresOfSeed = std::vector<const HeldoutScore*>;
 
 std::string Describe(const SignedArm& arm) {
+  if (!arm.task.empty()) return absl::StrCat(arm.arm, " on ", arm.task);
   return absl::StrCat(arm.arm, arm.order == v1::RANDOM ? " in random order" : "");
+}
+
+bool IsRunOf(const ArmResult& result, const SignedArm& arm) {
+  return result.arm == arm.arm && result.order == arm.order && result.task == arm.task;
 }
 
 const ArmResult* FindRun(const Evidence& evidence, const SignedArm& arm, uint64_t seed) {
   const auto found = std::ranges::find_if(evidence.results, [&](const ArmResult& result) {
-    return result.arm == arm.arm && result.order == arm.order && result.seed == seed;
+    return IsRunOf(result, arm) && result.seed == seed;
   });
   return found == evidence.results.end() ? nullptr : &*found;
 }
@@ -27,7 +32,7 @@ const ArmResult* FindRun(const Evidence& evidence, const SignedArm& arm, uint64_
 std::set<uint64_t> SeedsOf(const Evidence& evidence, const SignedArm& arm) {
   std::set<uint64_t> seeds;
   for (const ArmResult& result : evidence.results) {
-    if (result.arm == arm.arm && result.order == arm.order) seeds.insert(result.seed);
+    if (IsRunOf(result, arm)) seeds.insert(result.seed);
   }
   return seeds;
 }

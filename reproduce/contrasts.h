@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "evaluation/statistics/paired_bootstrap.h"
 #include "reproduce/arm_result.h"
+#include "reproduce/scored_text.h"
 
 namespace braid {
 
@@ -36,6 +37,7 @@ struct DomainProfile {
 struct Evidence {
   std::vector<ArmResult> results;
   std::vector<DomainProfile> domains;
+  ScoredTexts scored_texts = {};
 };
 
 // A term of the sum: a model, its training data, and the routing with which it was scored.
@@ -46,6 +48,8 @@ struct SignedArm {
   ScoredRouting routing = ScoredRouting::kSegment;
   // Experts per token with which a TOKEN_CHOICE model was scored; 0: other models.
   int32_t active_experts = 0;
+  // The task on which a model was fine-tuned; empty for other models.
+  std::string task = {};
 };
 
 // Returns the loss of `first` minus that of `second`.

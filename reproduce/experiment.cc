@@ -1,9 +1,15 @@
 #include "reproduce/experiment.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace braid {
+
+std::vector<std::string> TunedTask::trained() const {
+  return parts.empty() ? std::vector<std::string>{name} : parts;
+}
 
 int32_t ArmDefinition::num_experts() const {
   const v1::RoutingConfig& routing = settings.model().routing();
@@ -12,6 +18,12 @@ int32_t ArmDefinition::num_experts() const {
 
 std::string ArmDefinition::SettingsText() const {
   return std::string(absl::StripAsciiWhitespace(settings.ShortDebugString()));
+}
+
+bool ArmDefinition::IsTunedOn(const TunedTask& task) const {
+  if (!tuning.has_value()) return false;
+  const std::vector<std::string>& extra = tuning->extra_tasks;
+  return !task.is_extra || std::ranges::find(extra, task.name) != extra.end();
 }
 
 std::string PlannedRun::name() const {

@@ -32,12 +32,21 @@ struct DatasetDefinition {
 
 // A task with training examples on which models are fine-tuned.
 struct TunedTask {
-  // A built-in task.
+  // A built-in task, or a name for `parts`.
   std::string name = {};
+  // Built-in tasks whose examples are trained on together; empty: `name`.
+  std::vector<std::string> parts = {};
+  // Share of the examples that is trained on, the same ones in all runs.
+  double share = 1;
+  // Only arms that name it are tuned on it, with --full, and only their first scoring applies.
+  bool is_extra = false;
   // Tasks of another origin, for the scorings that ask for them.
   std::vector<std::string> further = {};
   // Approximate tokens of one epoch; a guide only.
   int64_t num_tokens = 0;
+
+  // The built-in tasks that are trained on and scored.
+  std::vector<std::string> trained() const;
 };
 
 // A way in which a fine-tuned model is scored on tasks.
@@ -48,6 +57,8 @@ struct TaskScoring {
   int32_t active_experts = 0;
   // The FFNs are split for the scoring.
   std::optional<v1::ExpertSplit> split = {};
+  // As in EvaluateTasksRequest.
+  double embedding_noise = 0;
   // Scored on TunedTask::further, too.
   bool further = false;
 };
@@ -61,6 +72,8 @@ struct FineTuning {
   // Passes over the examples, relative to those of the plan.
   double epochs = 1;
   std::vector<TaskScoring> scorings = {{}};
+  // The extra tasks on which it is tuned.
+  std::vector<std::string> extra_tasks = {};
 };
 
 // A model and its training. All arms have the same values of all settings that are not listed here.
@@ -82,11 +95,17 @@ struct ArmDefinition {
   double length = 1;
   // Measured on one thread with a second such run in parallel (2 cores with AVX-512); a guide only.
   double tokens_per_second = 17000;
+  // Experts, as the FFNs are split, whose share of the activations on held-out text is measured.
+  std::optional<v1::ExpertSplit> measured_experts = {};
+  // The layers that mixing layers choose for the prompts of its task are counted.
+  bool counts_layer_choices = false;
 
   // Experts per layer; 1: dense.
   int32_t num_experts() const;
   // "moe_layers", "batch 16", ...: the settings on one line.
   std::string SettingsText() const;
+  // Returns whether it is fine-tuned on this task of the experiment.
+  bool IsTunedOn(const TunedTask& task) const;
 };
 
 struct PlannedRun {

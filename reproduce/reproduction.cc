@@ -194,8 +194,10 @@ class ExperimentRun {
     if (plan_.runs[i].arm.tuning.has_value()) {
       task.task_requests =
           PlannedTaskScores(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
+      task.layers = PlannedLayerChoices(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
       return task;
     }
+    task.experts = PlannedExpertAnalysis(plan_.runs[i], runs_[i].id(), ScoredDataset());
     // All models are scored on the same copy of the held-out text.
     task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
     if (corpus_.num_heldout_domains >= 2) return task;
@@ -242,12 +244,16 @@ class ExperimentRun {
                      .seed = run.seed,
                      .num_experts = run.arm.num_experts(),
                      .task = run.task,
-                     .tasks = scores->tasks};
+                     .tasks = scores->tasks,
+                     .expert_mass = ExpertMassOf(scores->experts),
+                     .layer_choices = LayerChoicesOf(scores->layers)};
     AddEvaluations(scores->evaluations, &result);
+    AddScoredTexts(scores->evaluations, &evidence_.scored_texts);
     ASSIGN_OR_RETURN(result.metrics, MetricsOf(training, runs_[i].id()));
     const PlannedScore score =
         run.arm.tuning.has_value() ? PlannedScore() : experiment().scores(run).front();
-    reproduced_.push_back(ReproducedRunOf(result, run.name(), runs_[i].id(), score));
+    reproduced_.push_back(
+        ReproducedRunOf(result, run.name(), runs_[i].id(), score, evidence_.scored_texts));
     evidence_.results.push_back(std::move(result));
     return absl::OkStatus();
   }

@@ -54,6 +54,9 @@ absl::StatusOr<ReproductionPlan> WithArms(ReproductionPlan plan,
 // Returns the plan with another number of seeds, which are numbered from 0.
 ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds);
 
+// Returns the scorings of an arm that is tuned on the task. Requires arm.tuning.
+std::span<const TaskScoring> ScoringsOf(const ArmDefinition& arm, const TunedTask& task);
+
 // Returns the plan with its runs assigned to the slots of `hosts` in turn. Requires a slot.
 ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts);
 

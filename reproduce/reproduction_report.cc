@@ -88,7 +88,8 @@ json RunJson(const ReproducedRun& run) {
                  {"seed", run.seed},
                  {"id", run.id},
                  {"training_loss", run.training_loss},
-                 {"heldout_loss", run.heldout_loss}};
+                 {"heldout_loss", run.heldout_loss},
+                 {"heldout_bits_per_byte", run.heldout_bits_per_byte}};
   if (run.task.empty()) return object;
   object["task"] = run.task;
   object["scores"] = json::array();
@@ -153,17 +154,20 @@ json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
 }  // namespace
 
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
-                              const std::string& id, const PlannedScore& score) {
-  ReproducedRun run{.name = name,
-                    .arm = result.arm,
-                    .order = result.order,
-                    .seed = result.seed,
-                    .id = id,
-                    .training_loss = result.metrics.empty()
-                                         ? std::numeric_limits<double>::quiet_NaN()
-                                         : FinalLoss(result.metrics),
-                    .heldout_loss = HeldoutLoss(result, score),
-                    .task = result.task};
+                              const std::string& id, const PlannedScore& score,
+                              const ScoredTexts& texts) {
+  const double heldout_loss = HeldoutLoss(result, score);
+  ReproducedRun run{
+      .name = name,
+      .arm = result.arm,
+      .order = result.order,
+      .seed = result.seed,
+      .id = id,
+      .training_loss = result.metrics.empty() ? std::numeric_limits<double>::quiet_NaN()
+                                              : FinalLoss(result.metrics),
+      .heldout_loss = heldout_loss,
+      .heldout_bits_per_byte = BitsPerByte(heldout_loss, texts, score.first_positions),
+      .task = result.task};
   for (const TaskScore& task : result.tasks) run.tasks.push_back(SummaryOf(task));
   return run;
 }

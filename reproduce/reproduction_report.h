@@ -35,6 +35,8 @@ struct ReproducedRun {
   // Nats per token without first segments.
   double training_loss = 0;
   double heldout_loss = 0;
+  // The held-out loss in bits per byte.
+  double heldout_bits_per_byte = 0;
   // The task on which it was fine-tuned, and its scores; empty for other runs.
   std::string task = {};
   std::vector<TaskSummary> tasks = {};
@@ -70,10 +72,11 @@ struct Reproduction {
   double seconds = 0;
 };
 
-// Returns the summary of a run with its loss in the scoring `score`. Losses that were not measured
-// are NaN.
+// Returns the summary of a run with its loss in the scoring `score` of these texts. Losses that
+// were not measured are NaN.
 ReproducedRun ReproducedRunOf(const ArmResult& result, const std::string& name,
-                              const std::string& id, const PlannedScore& score);
+                              const std::string& id, const PlannedScore& score,
+                              const ScoredTexts& texts = {});
 
 // Returns the number of held-out windows of each domain, which is the same for all models; empty
 // without a score.

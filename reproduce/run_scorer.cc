@@ -86,7 +86,36 @@ class RunScorer {
         scores.tasks.push_back(TaskScoreOf(each, planned.scoring));
       }
     }
+    RETURN_IF_ERROR(Analyze(task, &scores));
     return scores;
+  }
+
+  absl::Status Analyze(const ScoringTask& task, RunScores* scores) {
+    if (task.experts.has_value()) {
+      ASSIGN_OR_RETURN(
+          scores->experts,
+          (Analyzed<v1::ExpertActivity>(task.run, *task.experts, [&](AnalysisClient& client) {
+            return client.AnalyzeExperts(*task.experts, [](auto&) {});
+          })));
+    }
+    if (task.layers.has_value()) {
+      ASSIGN_OR_RETURN(
+          scores->layers,
+          (Analyzed<v1::LayerAnalysis>(task.run, *task.layers, [&](AnalysisClient& client) {
+            return client.AnalyzeLayers(*task.layers, [](auto&) {});
+          })));
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the result in the event that `call` returns.
+  template <typename Result, typename Call>
+  absl::StatusOr<Result> Analyzed(const v1::Run& run, const google::protobuf::Message& request,
+                                  Call call) {
+    return StoredOr<Result>(IdOf(run, request), [&]() -> absl::StatusOr<Result> {
+      ASSIGN_OR_RETURN(const auto event, Patiently(call));
+      return event.result();
+    });
   }
 
   // The id alone is not enough, since it is given to another run once the files of the service are

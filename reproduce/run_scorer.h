@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,12 +22,16 @@ struct ScoringTask {
   v1::Run run = {};
   std::vector<v1::EvaluateRequest> requests = {};
   std::vector<PlannedTaskScore> task_requests = {};
+  std::optional<v1::AnalyzeExpertsRequest> experts = {};
+  std::optional<v1::AnalyzeLayersRequest> layers = {};
 };
 
 // The responses to all requests of one task.
 struct RunScores {
   std::vector<v1::Evaluation> evaluations = {};
   std::vector<TaskScore> tasks = {};
+  v1::ExpertActivity experts = {};
+  v1::LayerAnalysis layers = {};
 };
 
 // The scores of one task, or the error of the first request that failed.

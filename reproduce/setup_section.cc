@@ -163,18 +163,20 @@ std::string Arms(const Reproduction& reproduction) {
 
 std::string Runs(const Reproduction& reproduction) {
   if (reproduction.runs.empty()) return "<p>There are no runs.</p>\n";
-  HtmlTable table{.header = {"run", "order", "seed", "id", "training loss", "held-out loss"},
-                  .rows = {}};
+  HtmlTable table{
+      .header = {"run", "order", "seed", "id", "training loss", "held-out loss", "bits per byte"},
+      .rows = {}};
   for (const ReproducedRun& run : reproduction.runs) {
     if (!run.task.empty()) continue;
     table.rows.push_back(
         {{EscapeHtml(run.name), OrderName(run.order), absl::StrCat(run.seed), EscapeHtml(run.id),
-          FormatFixed(run.training_loss, 3), FormatFixed(run.heldout_loss, 3)}});
+          FormatFixed(run.training_loss, 3), FormatFixed(run.heldout_loss, 3),
+          FormatFixed(run.heldout_bits_per_byte, 3)}});
   }
   return absl::StrCat(
-      "<h3>Runs</h3>\n<p class=\"note\">Losses are in nats per token without first segments; "
-      "the training loss is the mean over the last tenth of the steps. Losses of different seeds "
-      "are never compared.</p>\n",
+      "<h3>Runs</h3>\n<p class=\"note\">Losses are in nats per token without first segments, the "
+      "held-out loss also in bits per byte; the training loss is the mean over the last tenth of "
+      "the steps. Losses of different seeds are never compared.</p>\n",
       RenderTable(table));
 }
 

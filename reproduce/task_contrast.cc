@@ -12,8 +12,12 @@ namespace {
 
 using ExampleValues = std::vector<double>;
 
+std::string TunedOn(const SignedTuning& arm, const AskedTask& task) {
+  return arm.tuned_on.empty() ? task.tuned_on : arm.tuned_on;
+}
+
 std::string TunedText(const SignedTuning& arm, const AskedTask& task, uint64_t seed) {
-  return absl::StrCat("the run of ", arm.arm, " on ", task.tuned_on, ", seed ", seed);
+  return absl::StrCat("the run of ", arm.arm, " on ", TunedOn(arm, task), ", seed ", seed);
 }
 
 // Returns the values of the examples of a task, or NotFound.
@@ -21,7 +25,7 @@ absl::StatusOr<const ExampleValues*> ValuesOf(const Evidence& evidence, const Si
                                               const AskedTask& task, TaskMeasure measure,
                                               uint64_t seed) {
   const auto run = std::ranges::find_if(evidence.results, [&](const ArmResult& result) {
-    return result.arm == arm.arm && result.task == task.tuned_on && result.seed == seed;
+    return result.arm == arm.arm && result.task == TunedOn(arm, task) && result.seed == seed;
   });
   if (run == evidence.results.end()) {
     return absl::NotFoundError(absl::StrCat(TunedText(arm, task, seed), ", has no result"));
@@ -46,10 +50,10 @@ absl::StatusOr<SeedMeasurement> MeasureTasks(const Evidence& evidence, const Tas
                        ValuesOf(evidence, arm, task, contrast.measure, seed));
       if (differences.empty()) differences.resize(values->size());
       if (differences.size() != values->size()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            TunedText(arm, task, seed), ", was scored on ", values->size(), " examples of ",
-            task.asked, ", another model on ", differences.size(),
-            "; repeat the experiment in a new directory"));
+        return absl::FailedPreconditionError(
+            absl::StrCat(TunedText(arm, task, seed), ", was scored on ", values->size(),
+                         " examples of ", task.asked, ", another model on ", differences.size(),
+                         "; repeat the experiment in a new directory"));
       }
       for (size_t i = 0; i < values->size(); ++i) differences[i] += arm.sign * (*values)[i];
     }

@@ -22,6 +22,8 @@ struct SignedTuning {
   std::string arm = {};
   // TaskScoring::name.
   std::string scoring = {};
+  // The task on which it is tuned, if not that of the contrast.
+  std::string tuned_on = {};
 };
 
 // A task on which models are tuned, and one on which they are asked.

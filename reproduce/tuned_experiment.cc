@@ -12,6 +12,9 @@ namespace {
 
 constexpr char kBaseArm[] = "base";
 constexpr char kSentiment[] = "sst2";
+constexpr char kEquations[] = "mawps";
+constexpr int64_t kSentimentTokens = 90000;
+constexpr int64_t kEquationTokens = 80000;
 // Below the loss of guessing between two answers, ln 2, by the smallest gain of interest.
 constexpr double kLearned = 0.69315 - kAnswerGain.margin;
 
@@ -19,7 +22,7 @@ ArmDefinition BaseArm() {
   ArmDefinition arm{.name = kBaseArm,
                     .description = "dense model that all tuning runs of its seed start from",
                     .orders = {v1::RANDOM},
-                    .tokens_per_second = 4500};
+                    .tokens_per_second = 5500};
   v1::ModelConfig* const model = arm.settings.mutable_model();
   model->set_num_layers(6);
   model->set_d_model(128);
@@ -29,6 +32,28 @@ ArmDefinition BaseArm() {
   return arm;
 }
 
+std::vector<TunedTask> TunedTasks() {
+  std::vector<TunedTask> tasks = {
+      {.name = kSentiment, .further = {"amazon", "yelp"}, .num_tokens = kSentimentTokens},
+      {.name = kEquations, .num_tokens = kEquationTokens},
+      {.name = kTopicTask, .is_extra = true, .num_tokens = 140000},
+      {.name = kJointTask,
+       .parts = {kSentiment, kEquations},
+       .is_extra = true,
+       .num_tokens = kSentimentTokens + kEquationTokens},
+      {.name = kTextTask, .is_extra = true, .num_tokens = 150000}};
+  for (const int percent : {10, 30}) {
+    for (size_t own = 0; own < 2; ++own) {
+      tasks.push_back({.name = PartialTask(tasks[own].name, percent),
+                       .parts = {tasks[own].name},
+                       .share = percent / 100.0,
+                       .is_extra = true,
+                       .num_tokens = tasks[own].num_tokens});
+    }
+  }
+  return tasks;
+}
+
 std::vector<PlannedScore> BaseScores(const PlannedRun& run) {
   if (run.arm.tuning.has_value()) return {};
   return {{.first_positions = kBaseUnscoredPositions}};
@@ -36,12 +61,15 @@ std::vector<PlannedScore> BaseScores(const PlannedRun& run) {
 
 }  // namespace
 
+std::string PartialTask(const std::string& task, int percent) {
+  return absl::StrCat(task, "-", percent, "-percent");
+}
+
 Experiment TunedExperiment() {
   Experiment experiment{
       .sequence_length = 256,
       .vocab_size = 4096,
-      .tasks = {{.name = kSentiment, .further = {"amazon", "yelp"}, .num_tokens = 90000},
-                {.name = "mawps", .num_tokens = 80000}},
+      .tasks = TunedTasks(),
       .main_arm = kBaseArm,
       .datasets = {{.name = kRandomData, .order = v1::RANDOM}},
       .arms = {BaseArm()},
@@ -77,7 +105,7 @@ ArmDefinition AdapterArm(const std::string& name, const std::string& description
   return arm;
 }
 
-std::vector<AskedTask> OwnTasks() { return {{kSentiment, kSentiment}, {"mawps", "mawps"}}; }
+std::vector<AskedTask> OwnTasks() { return {{kSentiment, kSentiment}, {kEquations, kEquations}}; }
 
 std::vector<AskedTask> OtherTasks() { return {{kSentiment, "amazon"}, {kSentiment, "yelp"}}; }
 

@@ -16,6 +16,13 @@ namespace braid {
 inline constexpr int32_t kBaseUnscoredPositions = 1;
 // Name of the arm of plain tuning.
 inline constexpr char kPlainTuning[] = "plain";
+// Extra tasks: topics of news; sentiment and equations together; texts from attributes.
+inline constexpr char kTopicTask[] = "agnews";
+inline constexpr char kJointTask[] = "joint";
+inline constexpr char kTextTask[] = "e2e";
+
+// Returns the name of the extra task with a share of the examples of one of OwnTasks().
+std::string PartialTask(const std::string& task, int percent);
 
 // Returns an experiment with the base model as its only arm, without name, texts and claims.
 Experiment TunedExperiment();

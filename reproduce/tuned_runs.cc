@@ -33,7 +33,7 @@ absl::StatusOr<TrainingTask> TunedRuns::TaskOf(const PlannedRun& run, const v1::
   }
   std::string& dataset = datasets_[{run.task, base.id()}];
   if (dataset.empty()) {
-    ASSIGN_OR_RETURN(dataset, prepare_(run.task, base.id()));
+    ASSIGN_OR_RETURN(dataset, prepare_(TaskOfRun(*plan_.experiment, run), base.id()));
   }
   TrainingTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
   *task.request.mutable_spec() = TunedRunSpec(plan_, run, model, dataset);

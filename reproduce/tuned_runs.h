@@ -18,10 +18,11 @@
 
 namespace braid {
 
-// Prepares the training examples of a task for the tokenizer of a run's model and returns the
-// directory of the supervised dataset. The same arguments give the same directory.
+// Prepares the training examples of a task, or its share of them, for the tokenizer of a run's
+// model and returns the directory of the supervised dataset. The same arguments give the same
+// directory.
 using PrepareTask =
-    std::function<absl::StatusOr<std::string>(const std::string& task, const std::string& run_id)>;
+    std::function<absl::StatusOr<std::string>(const TunedTask& task, const std::string& run_id)>;
 
 class TunedRuns {
  public:

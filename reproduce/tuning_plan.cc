@@ -8,13 +8,24 @@
 namespace braid {
 namespace {
 
+v1::AnalyzeLayersRequest ChoicesRequest(const TunedTask& task, const std::string& run_id,
+                                        const std::string& tasks_dir) {
+  v1::AnalyzeLayersRequest request;
+  request.set_model(run_id);
+  for (const std::string& name : task.trained()) request.add_tasks(name);
+  request.set_tasks_dir(tasks_dir);
+  request.set_num_threads(1);
+  request.set_strict(true);
+  return request;
+}
+
+}  // namespace
+
 const TunedTask& TaskOfRun(const Experiment& experiment, const PlannedRun& run) {
   const auto found = std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
   BRAID_CHECK(found != experiment.tasks.end()) << run.name();
   return *found;
 }
-
-}  // namespace
 
 size_t BaseRunOf(const ReproductionPlan& plan, const PlannedRun& run) {
   const auto found = std::ranges::find_if(plan.runs, [&](const PlannedRun& other) {
@@ -60,7 +71,7 @@ std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, co
   v1::EvaluateTasksRequest request;
   request.set_model(run_id);
   request.set_data_dir(tasks_dir);
-  request.add_tasks()->set_name(task.name);
+  for (const std::string& name : task.trained()) request.add_tasks()->set_name(name);
   request.set_num_shots(0);
   request.add_routings(v1::SEGMENT_ROUTING);
   request.set_max_examples(static_cast<int32_t>(plan.max_examples));
@@ -68,7 +79,7 @@ std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, co
   request.set_strict(true);
   request.set_want_examples(true);
   std::vector<PlannedTaskScore> scores;
-  for (const TaskScoring& scoring : run.arm.tuning->scorings) {
+  for (const TaskScoring& scoring : ScoringsOf(run.arm, task)) {
     PlannedTaskScore& score = scores.emplace_back();
     score.scoring = scoring.name;
     score.request = request;
@@ -78,10 +89,36 @@ std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, co
       }
     }
     if (scoring.active_experts > 0) score.request.add_active_experts(scoring.active_experts);
-    if (scoring.split.has_value())
+    if (scoring.embedding_noise > 0) score.request.set_embedding_noise(scoring.embedding_noise);
+    if (scoring.split.has_value()) {
       score.conversion = PlannedSplit(*scoring.split, run.seed, run_id);
+    }
   }
   return scores;
+}
+
+std::optional<v1::AnalyzeExpertsRequest> PlannedExpertAnalysis(const PlannedRun& run,
+                                                               const std::string& run_id,
+                                                               const std::string& dataset_dir) {
+  if (!run.arm.measured_experts.has_value()) return std::nullopt;
+  v1::AnalyzeExpertsRequest request;
+  request.set_model(run_id);
+  request.set_dataset_dir(dataset_dir);
+  *request.mutable_split() = *run.arm.measured_experts;
+  request.mutable_split()->set_seed(run.seed);
+  request.set_num_threads(1);
+  request.set_strict(true);
+  return request;
+}
+
+std::optional<v1::AnalyzeLayersRequest> PlannedLayerChoices(const ReproductionPlan& plan,
+                                                            const PlannedRun& run,
+                                                            const std::string& run_id,
+                                                            const std::string& tasks_dir) {
+  if (!run.arm.counts_layer_choices) return std::nullopt;
+  const TunedTask& task = TaskOfRun(*plan.experiment, run);
+  if (task.is_extra) return std::nullopt;
+  return ChoicesRequest(task, run_id, tasks_dir);
 }
 
 }  // namespace braid

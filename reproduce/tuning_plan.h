@@ -16,6 +16,9 @@ namespace braid {
 // Returns the index of the run whose model a fine-tuning run of the plan starts from.
 size_t BaseRunOf(const ReproductionPlan& plan, const PlannedRun& run);
 
+// Returns the task of a fine-tuning run.
+const TunedTask& TaskOfRun(const Experiment& experiment, const PlannedRun& run);
+
 // Returns the conversion of a model into experts, without an output directory, which the seed of
 // the run decides; `model` is a run id.
 v1::ConvertRequest PlannedSplit(const v1::ExpertSplit& split, uint64_t seed,
@@ -42,6 +45,16 @@ struct PlannedTaskScore {
 std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, const PlannedRun& run,
                                                 const std::string& run_id,
                                                 const std::string& tasks_dir);
+
+// Return the analyses that the arm of the run asks for: of the activations in experts on the
+// held-out text of `dataset_dir`, and of the choices of mixing layers for prompts of its task.
+std::optional<v1::AnalyzeExpertsRequest> PlannedExpertAnalysis(const PlannedRun& run,
+                                                               const std::string& run_id,
+                                                               const std::string& dataset_dir);
+std::optional<v1::AnalyzeLayersRequest> PlannedLayerChoices(const ReproductionPlan& plan,
+                                                            const PlannedRun& run,
+                                                            const std::string& run_id,
+                                                            const std::string& tasks_dir);
 
 }  // namespace braid
 

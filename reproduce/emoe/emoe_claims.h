@@ -14,9 +14,12 @@ inline constexpr char kEmoe[] = "emoe";
 // tuning with experts.
 inline constexpr char kRecomposed[] = "recomposed";
 inline constexpr char kRoutedAtTest[] = "routed";
+// Names of the arms of the base models and of the same models before training.
+inline constexpr char kTrainedBase[] = "base";
+inline constexpr char kInitialBase[] = "initial";
 
-// Returns the claims E1, E2, E4 to E7, E9 and the control of dropout (15) in order, also those
-// without measurements.
+// Returns the claims E1 to E7, E9, E11, E12, E14 and the control of dropout (15) in order, also
+// those without measurements.
 std::vector<Claim> EvaluateEmoeClaims(const Evidence& evidence, const ClaimSettings& settings);
 
 }  // namespace braid

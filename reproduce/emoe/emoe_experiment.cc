@@ -15,14 +15,15 @@ constexpr char kEmoeIntroduction[] =
     "so it is positive where EMoE is better.";
 
 constexpr char kEmoeLimits[] =
-    "The base models see a few million tokens. Encoders, T5, models of billions of parameters, "
-    "multi-task tuning and most sets of GLUE and GLUE-X are not tested.";
+    "The base models see a few million tokens. Encoders, T5, models of billions of parameters and "
+    "most sets of GLUE and GLUE-X are not tested.";
 
 constexpr int32_t kEmoeExperts = 16;
 
 // Arms that --quick leaves out.
 constexpr char kLearnedGate[] = "learned-gate";
 constexpr char kSecondLayer[] = "second-layer";
+constexpr char kCopies[] = "copies";
 
 // Half of 16 experts of the last layer but one, by clustered keys.
 v1::ExpertSplit EmoeSplit(v1::ExpertSplit::Method method = v1::ExpertSplit::KEYS) {
@@ -31,6 +32,14 @@ v1::ExpertSplit EmoeSplit(v1::ExpertSplit::Method method = v1::ExpertSplit::KEYS
   split.set_active_experts(kEmoeExperts / 2);
   split.set_method(method);
   split.add_layers(-2);
+  return split;
+}
+
+// The quarter of the experts that tokens choose in every layer, to be measured.
+v1::ExpertSplit MeasuredSplit() {
+  v1::ExpertSplit split = EmoeSplit();
+  split.set_active_experts(kEmoeExperts / 4);
+  split.clear_layers();
   return split;
 }
 
@@ -55,20 +64,32 @@ ArmDefinition FullTuning(ArmDefinition arm) {
   arm.settings.mutable_finetuning()->clear_lora();
   arm.settings.mutable_optimizer()->set_learning_rate(5e-4);
   arm.tuning->scorings = {{}};
+  arm.tuning->extra_tasks.clear();
   arm.tokens_per_second = 4500;
   return arm;
 }
 
-ArmDefinition LearnedGateArm() {
-  v1::ExpertSplit split = EmoeSplit();
+// Returns the arm with a trained cosine gate whose scores weight the experts.
+ArmDefinition LearnedGate(const std::string& name, const std::string& description,
+                          v1::ExpertSplit split) {
   split.set_gate(v1::TokenRouting::COSINE);
-  ArmDefinition arm = SplitArm(
-      kLearnedGate, "emoe with a trained cosine gate whose scores weight the experts", split);
+  ArmDefinition arm = SplitArm(name, description, std::move(split));
   v1::TokenRouting* const token = arm.settings.mutable_model()->mutable_routing()->mutable_token();
   // With weights of 1 the task would not train the gate.
   token->set_combine_weights(v1::TokenRouting::SOFTMAX_OF_CHOSEN);
   token->set_balance_loss(0.01);
   arm.settings.mutable_finetuning()->add_train("*router*");
+  return arm;
+}
+
+ArmDefinition CopiesArm() {
+  v1::ExpertSplit split = EmoeSplit(v1::ExpertSplit::COPIES);
+  split.set_num_experts(4);
+  split.set_active_experts(2);
+  ArmDefinition arm = LearnedGate(
+      kCopies, "learned-gate with 2 of 4 copies of the FFN, which are trained", std::move(split));
+  arm.settings.mutable_finetuning()->add_train("model.layers.4.mlp.*");
+  arm.tokens_per_second = 4500;
   return arm;
 }
 
@@ -79,14 +100,33 @@ ArmDefinition LayersArm(const std::string& name, const std::string& description,
   return SplitArm(name, description, split);
 }
 
+std::vector<std::string> ExtraTasks() {
+  std::vector<std::string> names = {kTopicTask, kJointTask};
+  for (const AskedTask& task : OwnTasks()) {
+    for (const int percent : {10, 30}) names.push_back(PartialTask(task.asked, percent));
+  }
+  return names;
+}
+
+// Returns the base model before training: one step at a rate that changes nothing.
+ArmDefinition InitialArm(ArmDefinition base) {
+  base.name = kInitialBase;
+  base.description = "the base model before training";
+  base.length = 0;
+  base.settings.mutable_optimizer()->set_learning_rate(1e-12);
+  return base;
+}
+
 std::vector<ArmDefinition> EmoeArms() {
   ArmDefinition plain = AdapterArm(kPlainTuning, "adapters of rank 8 on q and v");
   plain.tuning->scorings.front().further = true;
   plain.tuning->scorings.push_back({.name = kRoutedAtTest, .split = EmoeSplit()});
+  plain.tuning->extra_tasks = ExtraTasks();
   ArmDefinition emoe =
       SplitArm(kEmoe, "plain, with 8 of 16 experts in the last layer but one", EmoeSplit());
   emoe.tuning->scorings.front().further = true;
   emoe.tuning->scorings.push_back({.name = kRecomposed, .active_experts = kEmoeExperts});
+  emoe.tuning->extra_tasks = ExtraTasks();
   ArmDefinition dropout = AdapterArm("dropout", "plain, with dropout 0.1 on hidden units");
   dropout.settings.mutable_model()->mutable_dropout()->set_kind(v1::DropoutConfig::BERNOULLI);
   dropout.settings.mutable_model()->mutable_dropout()->set_rate(0.1);
@@ -103,10 +143,12 @@ std::vector<ArmDefinition> EmoeArms() {
       LayersArm("every-layer", "emoe in all layers", {}),
       FullTuning(plain),
       FullTuning(emoe),
-      LearnedGateArm(),
+      LearnedGate(kLearnedGate, "emoe with a trained cosine gate whose scores weight the experts",
+                  EmoeSplit()),
+      CopiesArm(),
       LayersArm(kSecondLayer, "emoe in the second layer", {1})};
   for (ArmDefinition& arm : arms) {
-    arm.full_only = arm.name == kLearnedGate || arm.name == kSecondLayer;
+    arm.full_only = arm.name == kLearnedGate || arm.name == kCopies || arm.name == kSecondLayer;
   }
   return arms;
 }
@@ -118,6 +160,8 @@ Experiment MakeEmoe() {
   experiment.introduction = kEmoeIntroduction;
   experiment.limits = kEmoeLimits;
   experiment.protocol = "docs/reproduction/emoe.md";
+  experiment.arms.front().measured_experts = MeasuredSplit();
+  experiment.arms.push_back(InitialArm(experiment.arms.front()));
   for (ArmDefinition& arm : EmoeArms()) experiment.arms.push_back(std::move(arm));
   experiment.claims = EvaluateEmoeClaims;
   return experiment;

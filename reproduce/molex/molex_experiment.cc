@@ -10,16 +10,13 @@ namespace {
 
 constexpr char kMolexIntroduction[] =
     "Claims of <em>MoLEx: Mixture of Layer Experts for Finetuning with Sparse Upcycling</em> "
-    "(arXiv "
-    "2503.11144), tested with models that are trained on this corpus and fine-tuned on tasks. An "
-    "effect is the loss of another way of "
-    "tuning minus that of MoLEx, in nats of the right answer, so it is positive where MoLEx is "
-    "better.";
+    "(arXiv 2503.11144), tested with models that are trained on this corpus and fine-tuned on "
+    "tasks. An effect is the loss of another way of tuning minus that of MoLEx, in nats of the "
+    "right answer, so it is positive where MoLEx is better.";
 
 constexpr char kMolexLimits[] =
     "The base models see a few million tokens. Encoders, models of billions of parameters, probes "
-    "of "
-    "layers and most sets of GLUE are not tested.";
+    "of layers and most sets of GLUE are not tested.";
 
 // Work of a step with mixing relative to one without, when all layers mix with one or two layers.
 constexpr double kMixingWork = 1.9;
@@ -50,7 +47,14 @@ std::vector<ArmDefinition> MolexArms() {
   ArmDefinition molex =
       MixingArm(kMolex, "plain, each layer mixed with one that a gate chooses for an example");
   ArmDefinition plain = AdapterArm(kPlainTuning, "adapters of rank 8 on q and v");
-  for (ArmDefinition* const arm : {&plain, &molex}) arm->tuning->scorings.front().further = true;
+  for (ArmDefinition* const arm : {&plain, &molex}) {
+    arm->tuning->scorings.front().further = true;
+    for (const double noise : kEmbeddingNoises) {
+      arm->tuning->scorings.push_back({.name = NoisyScoring(noise), .embedding_noise = noise});
+    }
+    arm->tuning->extra_tasks = {kTextTask};
+  }
+  molex.counts_layer_choices = true;
   ArmDefinition two =
       MixingArm("two-layers", "molex with two chosen layers", v1::LayerMixing::LEARNED, kWorkOfTwo);
   two.settings.mutable_model()->mutable_layer_mixing()->set_num_chosen(2);

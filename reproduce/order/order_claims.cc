@@ -108,6 +108,18 @@ class OrderClaims {
     return builder.Finish();
   }
 
+  Claim LargerBatchesOfEqualStepsHelp() const {
+    ClaimBuilder builder(evidence_, settings_,
+                         {.number = 9, .name = "batches of few topics harm at equal steps"});
+    for (const char* model : {"dense", "moe"}) {
+      Add(builder, absl::StrCat("help at 64 minus 4 sequences, ", model), kGain,
+          Minus(Help(LongestArm(model, kLongBatch)), Help(OrderArm(model, kSmallBatch, v1::OPEN))));
+      Add(builder, absl::StrCat("help, ", model, ", 64 sequences"), std::nullopt,
+          Help(LongestArm(model, kLongBatch)));
+    }
+    return builder.Finish();
+  }
+
   // A claim that a MoE on similarity order is the best model of a batch and mask. `small` is
   // a MoE with a small batch.
   Claim SimilarityIsBest(int number, const std::string& where, const std::string& dense,
@@ -170,6 +182,10 @@ std::string LongArm(const std::string& model, int batch) {
   return absl::StrCat(model, "-", batch, "-long");
 }
 
+std::string LongestArm(const std::string& model, int batch) {
+  return absl::StrCat(model, "-", batch, "-longest");
+}
+
 std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings) {
   const OrderClaims claims(evidence, settings);
   const auto best = [&](int number, v1::AttentionMask mask) {
@@ -186,7 +202,11 @@ std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSett
           claims.LargerBatchesOfLongRunsHelp(),
           claims.SimilarityIsBest(7, absl::StrCat(kLongBatch, " sequences in long runs"),
                                   LongArm("dense", kLongBatch), LongArm("moe", kLongBatch),
-                                  LongArm("moe", kSmallBatch))};
+                                  LongArm("moe", kSmallBatch)),
+          claims.SimilarityIsBest(8, absl::StrCat(kLongBatch, " sequences in the longest runs"),
+                                  LongestArm("dense", kLongBatch), LongestArm("moe", kLongBatch),
+                                  LongestArm("moe", kSmallBatch)),
+          claims.LargerBatchesOfEqualStepsHelp()};
 }
 
 }  // namespace braid

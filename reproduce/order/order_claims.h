@@ -10,7 +10,7 @@
 
 namespace braid {
 
-// Sequences of the batches; the last one is that of long runs.
+// Sequences of the batches; the last one is that of long and longest runs.
 inline constexpr int kSmallBatch = 4;
 inline constexpr int kLargeBatch = 16;
 inline constexpr int kLongBatch = 64;
@@ -21,7 +21,11 @@ std::string OrderArm(const std::string& model, int batch, v1::AttentionMask mask
 // Returns "dense-4-long", ...: the name of an arm of long runs with mask OPEN.
 std::string LongArm(const std::string& model, int batch);
 
-// Returns claims 1 to 7 in order, also those without measurements.
+// Returns "dense-64-longest", ...: the name of an arm with as many steps of 64 sequences as others
+// have of 4, or with as many tokens.
+std::string LongestArm(const std::string& model, int batch);
+
+// Returns claims 1 to 9 in order, also those without measurements.
 std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings);
 
 }  // namespace braid

@@ -18,8 +18,9 @@ constexpr char kOrderLimits[] =
 constexpr double kSmallBatchRate = 6e-3;
 constexpr double kLargeBatchRate = 8e-3;
 constexpr double kLongBatchRate = 1e-2;
-// Tokens of a long run, relative to the others.
+// Tokens of a long run and of a longest one, relative to the others.
 constexpr double kLongLength = 4;
+constexpr double kLongestLength = kLongBatch / kSmallBatch;
 
 double RateOf(int batch) {
   if (batch == kSmallBatch) return kSmallBatchRate;
@@ -95,6 +96,17 @@ ArmDefinition LongArmOf(const std::string& model, int batch) {
   return arm;
 }
 
+ArmDefinition LongestArmOf(const std::string& model, int batch) {
+  ArmDefinition arm = LongArmOf(model, batch);
+  arm.name = LongestArm(model, batch);
+  arm.description =
+      absl::StrCat(model, ", ", batch, " sequences, ", kLongestLength, " times as long");
+  arm.length = kLongestLength;
+  // The small batch is compared with in random order alone.
+  if (batch == kSmallBatch) arm.orders = {v1::RANDOM};
+  return arm;
+}
+
 std::vector<ArmDefinition> OrderArms() {
   std::vector<ArmDefinition> arms;
   for (const v1::AttentionMask mask : {v1::OPEN, v1::DOCUMENT}) {
@@ -110,6 +122,8 @@ std::vector<ArmDefinition> OrderArms() {
   for (const int batch : {kSmallBatch, kLongBatch}) {
     for (const char* model : {"dense", "moe"}) arms.push_back(LongArmOf(model, batch));
   }
+  for (const char* model : {"dense", "moe"}) arms.push_back(LongestArmOf(model, kLongBatch));
+  arms.push_back(LongestArmOf("moe", kSmallBatch));
   return arms;
 }
 

@@ -17,6 +17,9 @@ constexpr char kSmoeLimits[] =
 // A small text that a run repeats, as the paper does (about 50 passes).
 constexpr char kRepeatedData[] = "repeated";
 constexpr double kPasses = 20;
+constexpr char kThor[] = "thor";
+// Units of an FFN, of all experts together.
+constexpr int32_t kFfnUnits = 1024;
 
 // What differs between arms.
 struct SmoeArm {
@@ -28,6 +31,7 @@ struct SmoeArm {
   int32_t last = 0;
   int32_t num_experts = kSmoeExperts;
   int32_t num_layers = 4;
+  int32_t d_ff = kFfnUnits;
   // Empty: all.
   std::vector<int32_t> moe_layers = {};
   double tokens_per_second = 9000;
@@ -54,6 +58,7 @@ ArmDefinition SmoeDefinition(const SmoeArm& arm) {
                            .dataset = kRepeatedData,
                            .tokens_per_second = arm.tokens_per_second * 4 / arm.num_layers};
   if (arm.num_layers != 4) definition.settings.mutable_model()->set_num_layers(arm.num_layers);
+  if (arm.d_ff != kFfnUnits) definition.settings.mutable_model()->set_d_ff(arm.d_ff);
   if (IsDense(arm)) {
     definition.settings.mutable_model()->mutable_routing()->set_router(v1::DENSE);
   } else {
@@ -91,7 +96,7 @@ std::vector<ArmDefinition> MainArms() {
                                              .gate = v1::TokenRouting::FROZEN,
                                              .first = 8,
                                              .last = 16});
-  ArmDefinition thor = SmoeDefinition({.name = "thor",
+  ArmDefinition thor = SmoeDefinition({.name = kThor,
                                        .description = "two passes with 2 random experts each",
                                        .gate = v1::TokenRouting::RANDOM,
                                        .first = 2,
@@ -163,66 +168,98 @@ std::vector<ArmDefinition> AblationArms() {
           as_printed};
 }
 
-// The arms of the claims on layers, depth and number of experts.
-std::vector<ArmDefinition> CapacityArms() {
-  using Routing = v1::TokenRouting;
+// The arms of the claim on the layers that are routed.
+std::vector<ArmDefinition> PlaceArms() {
   std::vector<ArmDefinition> arms;
   const std::vector<std::pair<std::string, std::vector<int32_t>>> places = {
       {"early-layers", {0, 1}}, {"later-layers", {2, 3}}, {"every-2-layers", {1, 3}}};
   for (const auto& [name, layers] : places) {
     arms.push_back(SmoeDefinition({.name = name,
                                    .description = "smoe-dropout in two layers",
-                                   .gate = Routing::FROZEN,
+                                   .gate = v1::TokenRouting::FROZEN,
                                    .first = 8,
                                    .last = 16,
                                    .moe_layers = layers}));
   }
+  return arms;
+}
+
+// The method and its partners, dense with dropout and with a learned gate, of one size.
+struct SizedArms {
+  ArmDefinition dropout, learned, smoe;
+};
+
+// `size` has no name, gate and k of its own.
+SizedArms ArmsOfSize(SmoeArm size, const std::string& suffix, const std::string& text) {
+  const auto named = [&](const std::string& name, const std::string& description) {
+    size.name = name + suffix;
+    size.description = description + text;
+    return SmoeDefinition(size);
+  };
+  SizedArms arms;
+  arms.dropout =
+      WithDropout(named("dense-dropout", "dense, dropout 0.1"), v1::DropoutConfig::BERNOULLI);
+  size.gate = v1::TokenRouting::LINEAR;
+  size.first = size.last = 2;
+  arms.learned = named("learned", "learned gate, k 2");
+  size.gate = v1::TokenRouting::FROZEN;
+  size.first = size.num_experts / 2;
+  size.last = size.num_experts;
+  arms.smoe = named("smoe-dropout", "smoe-dropout");
+  return arms;
+}
+
+// The arms of the claims on depth.
+std::vector<ArmDefinition> DepthArms() {
+  std::vector<ArmDefinition> arms;
   for (const int32_t depth : {2, 8}) {
     const std::string suffix = absl::StrCat("-depth-", depth);
     const std::string text = absl::StrCat(", ", depth, " layers");
-    const SmoeArm dense{
-        .name = "dense" + suffix, .description = "dense" + text, .num_layers = depth};
-    arms.push_back(SmoeDefinition(dense));
-    arms.push_back(WithDropout(SmoeDefinition({.name = "dense-dropout" + suffix,
-                                               .description = "dense, dropout 0.1" + text,
-                                               .num_layers = depth}),
-                               v1::DropoutConfig::BERNOULLI));
-    arms.push_back(SmoeDefinition({.name = "learned" + suffix,
-                                   .description = "learned gate, k 2" + text,
-                                   .gate = Routing::LINEAR,
-                                   .first = 2,
-                                   .last = 2,
-                                   .num_layers = depth}));
-    arms.push_back(SmoeDefinition({.name = "smoe-dropout" + suffix,
-                                   .description = "smoe-dropout" + text,
-                                   .gate = Routing::FROZEN,
-                                   .first = 8,
-                                   .last = 16,
-                                   .num_layers = depth}));
+    arms.push_back(SmoeDefinition(
+        {.name = "dense" + suffix, .description = "dense" + text, .num_layers = depth}));
+    const SizedArms sized = ArmsOfSize({.num_layers = depth}, suffix, text);
+    arms.insert(arms.end(), {sized.dropout, sized.learned, sized.smoe});
   }
+  return arms;
+}
+
+// The arms of the claim on the number of experts, which are larger or, as in the paper, in smaller
+// FFNs.
+std::vector<ArmDefinition> ExpertArms() {
+  std::vector<ArmDefinition> arms;
   for (const int32_t experts : {4, 8}) {
     arms.push_back(SmoeDefinition(
         {.name = absl::StrCat("smoe-dropout-experts-", experts),
          .description = absl::StrCat("smoe-dropout, ", experts, " experts, k from half to all"),
-         .gate = Routing::FROZEN,
+         .gate = v1::TokenRouting::FROZEN,
          .first = experts / 2,
          .last = experts,
          .num_experts = experts}));
   }
-  for (ArmDefinition& arm : arms) arm = FullOnly(std::move(arm));
+  for (const int32_t experts : {4, 8}) {
+    const int32_t units = kFfnUnits / kSmoeExperts * experts;
+    const SizedArms sized = ArmsOfSize({.num_experts = experts,
+                                        .d_ff = units,
+                                        .tokens_per_second = experts == 4 ? 16000.0 : 12000.0},
+                                       absl::StrCat("-ffn-", units),
+                                       absl::StrCat(", F ", units, " (", experts, " experts)"));
+    arms.insert(arms.end(), {sized.smoe, sized.dropout, sized.learned});
+  }
   return arms;
 }
 
 std::vector<ArmDefinition> SmoeArms() {
   std::vector<ArmDefinition> arms = MainArms();
-  for (const auto& more : {AblationArms(), CapacityArms()}) {
-    arms.insert(arms.end(), more.begin(), more.end());
+  const std::vector<ArmDefinition> ablations = AblationArms();
+  arms.insert(arms.end(), ablations.begin(), ablations.end());
+  for (const auto& more : {PlaceArms(), DepthArms(), ExpertArms()}) {
+    for (const ArmDefinition& arm : more) arms.push_back(FullOnly(arm));
   }
   return arms;
 }
 
-// Returns the scorings with 1, 2, 4, ... up to all experts, all first. Random experts are defined
-// only together.
+// Returns the scorings with 1, 2, 4, ... up to all experts, all first. Random experts are scored
+// only together, except those of the arm whose loss is claimed not to fall with k.
 std::vector<PlannedScore> SmoeScores(const PlannedRun& run) {
   const PlannedScore score{.first_positions = kUnscoredPositions};
   const v1::RoutingConfig& routing = run.arm.settings.model().routing();
@@ -231,7 +268,8 @@ std::vector<PlannedScore> SmoeScores(const PlannedRun& run) {
   for (int32_t active = routing.num_experts(); active >= 1; active /= 2) {
     scores.push_back(score);
     scores.back().active_experts = active;
-    if (routing.token().gate() == v1::TokenRouting::RANDOM) break;
+    const bool random = routing.token().gate() == v1::TokenRouting::RANDOM;
+    if (random && run.arm.name != kThor) break;
   }
   return scores;
 }
@@ -255,7 +293,7 @@ Experiment MakeSmoeDropout() {
       .claims = EvaluateSmoeClaims};
   v1::ModelConfig* const model = experiment.settings.mutable_model();
   model->set_preset("tiny");
-  model->set_d_ff(1024);
+  model->set_d_ff(kFfnUnits);
   model->set_sequence_length(256);
   // Training losses of dense models leave out a segment, all others this many positions.
   model->mutable_routing()->set_segment_length(kUnscoredPositions);

@@ -132,6 +132,7 @@ void ExpectNumbers(const json& reproduction) {
   for (const json& run : reproduction["runs"]) {
     EXPECT_TRUE(run["training_loss"].is_number()) << run;
     EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
+    EXPECT_GT(run["heldout_bits_per_byte"], 0) << run;
   }
   for (const json& claim : reproduction["claims"]) {
     for (const json& part : claim["parts"]) {
@@ -275,30 +276,32 @@ TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
   const Arguments command = {"reproduce", corpus.string(),
                              "--paper",   "emoe",
                              "--tasks",   WriteTasks(root_ / "tasks").string(),
-                             "--arms",    "plain,emoe,learned-gate",
+                             "--arms",    "initial,plain,emoe,learned-gate,copies",
                              "--steps",   "10",
                              "--output",  (root_ / "result").string(),
                              "--json"};
   const Outcome first = Run(command);
   ASSERT_EQ(first.exit_code, 0) << first.errors;
   const json reproduction = json::parse(first.output);
-  ASSERT_EQ(reproduction["runs"].size(), 7);
-  EXPECT_TRUE(reproduction["runs"][0]["heldout_loss"].is_number());
-  for (size_t i = 1; i < 7; ++i) {
+  ASSERT_EQ(reproduction["runs"].size(), 10);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(reproduction["runs"][i]["heldout_loss"].is_number());
+  }
+  for (size_t i = 2; i < 10; ++i) {
     const json& run = reproduction["runs"][i];
     ASSERT_FALSE(run["scores"].empty()) << run;
     EXPECT_GT(run["training_loss"], 0) << run;
     for (const json& score : run["scores"]) EXPECT_TRUE(score["answer_loss"].is_number()) << run;
   }
   const json& claims = reproduction["claims"];
-  ASSERT_EQ(claims.size(), 8);
-  for (const size_t claim : {0, 1, 2, 3}) {
+  ASSERT_EQ(claims.size(), 12);
+  for (const size_t claim : {0, 1, 2, 3, 4, 10}) {
     EXPECT_TRUE(claims[claim]["parts"][0]["effect"].is_number()) << claims[claim];
   }
   // All experts together are the dense model; with half of them it is another one.
-  EXPECT_NE(claims[3]["parts"][0]["effect"], 0);
-  EXPECT_TRUE(claims[3]["parts"][1]["effect"].is_number()) << claims[3];
-  EXPECT_EQ(claims[5]["verdict"], "not measured");
+  EXPECT_NE(claims[4]["parts"][0]["effect"], 0);
+  EXPECT_TRUE(claims[4]["parts"][1]["effect"].is_number()) << claims[4];
+  EXPECT_EQ(claims[6]["verdict"], "not measured");
   EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
               AllOf(HasSubstr("Reproduction of EMoE"), HasSubstr("Fine-tuned models")));
 
@@ -306,17 +309,19 @@ TEST_F(ReproduceCommandTest, TestsAPaperOnFineTuning) {
   const Outcome again = Run(command);
   ASSERT_EQ(again.exit_code, 0) << again.errors;
   EXPECT_EQ(json::parse(again.output)["claims"], claims);
-  EXPECT_EQ(NumRuns(), 7);
+  EXPECT_EQ(NumRuns(), 10);
   const Outcome other =
       Run({"reproduce", corpus.string(), "--paper", "molex", "--tasks", (root_ / "tasks").string(),
            "--arms", "plain,molex,random-layer", "--steps", "10", "--json"});
   ASSERT_EQ(other.exit_code, 0) << other.errors;
-  EXPECT_EQ(NumRuns(), 11);
+  EXPECT_EQ(NumRuns(), 14);
   const json parts = json::parse(other.output)["claims"][0]["parts"];
   EXPECT_TRUE(parts[0]["effect"].is_number()) << parts;  // plain minus molex
   EXPECT_FALSE(parts[1].contains("effect")) << parts;    // no frozen gate was trained
   EXPECT_TRUE(parts[2]["effect"].is_number()) << parts;  // random layers minus molex
   EXPECT_NE(parts[0]["effect"], parts[2]["effect"]);
+  const json robust = json::parse(other.output)["claims"][3]["parts"];
+  EXPECT_TRUE(robust[2]["effect"].is_number()) << robust;
 }
 
 TEST_F(ReproduceCommandTest, RefusesTasksThatAreMissingOrNotUsed) {

@@ -1,10 +1,9 @@
 #include "tests/reproduce/fabricated_tuning.h"
 
-#include <algorithm>
 #include <map>
 #include <random>
 
-#include "reproduce/reproduction_plan.h"
+#include "reproduce/tuning_plan.h"
 
 namespace braid {
 namespace {
@@ -18,9 +17,11 @@ class TuningMaker {
   ArmResult ResultOf(const Experiment& experiment, const PlannedRun& run) {
     ArmResult result{.arm = run.arm.name, .order = run.order, .seed = run.seed, .task = run.task};
     if (run.task.empty()) return result;
-    const TunedTask& tuned = *std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
-    for (const TaskScoring& scoring : run.arm.tuning->scorings) {
-      result.tasks.push_back(ScoreOf(run, tuned.name, scoring.name));
+    const TunedTask& tuned = TaskOfRun(experiment, run);
+    for (const TaskScoring& scoring : ScoringsOf(run.arm, tuned)) {
+      for (const std::string& name : tuned.trained()) {
+        result.tasks.push_back(ScoreOf(run, name, scoring.name));
+      }
       if (!scoring.further) continue;
       for (const std::string& further : tuned.further) {
         result.tasks.push_back(ScoreOf(run, further, scoring.name));

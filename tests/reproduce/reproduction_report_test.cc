@@ -55,7 +55,8 @@ TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
                                             .arm = "moe",
                                             .id = "run-000002",
                                             .training_loss = 4,
-                                            .heldout_loss = std::nan("")}},
+                                            .heldout_loss = std::nan(""),
+                                            .heldout_bits_per_byte = 1.25}},
                                   .claims = {MeasuredClaim()}};
   const auto json = nlohmann::json::parse(ReproductionJson(reproduction));
   const auto& claim = json["claims"][0];
@@ -81,6 +82,7 @@ TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
   EXPECT_EQ(json["domains"][1]["num_heldout_windows"], 40);
   EXPECT_EQ(json["domains"][1]["num_heldout_tokens"], 20000);
   EXPECT_TRUE(json["runs"][0]["heldout_loss"].is_null());
+  EXPECT_EQ(json["runs"][0]["heldout_bits_per_byte"], 1.25);
 }
 
 TEST(ReproductionReportTest, EveryClaimWithoutRunsIsValidJson) {
@@ -98,10 +100,13 @@ TEST(ReproductionReportTest, ReportsTheLossesOfARun) {
     result.metrics.emplace_back().set_step(step);
     result.metrics.back().set_loss_after_first_segment(step);
   }
-  const ReproducedRun run = ReproducedRunOf(result, "moe-2", "run-000001", {});
+  const ReproducedRun run =
+      ReproducedRunOf(result, "moe-2", "run-000001", {}, {{64, {.tokens = 20, .bytes = 50}}});
   EXPECT_DOUBLE_EQ(run.heldout_loss, 2);
+  EXPECT_DOUBLE_EQ(run.heldout_bits_per_byte, 2 / std::log(2) * 20 / 50);
   EXPECT_DOUBLE_EQ(run.training_loss, 10);
   EXPECT_TRUE(std::isnan(ReproducedRunOf({}, "", "", {}).heldout_loss));
+  EXPECT_TRUE(std::isnan(ReproducedRunOf(result, "", "", {}).heldout_bits_per_byte));
   EXPECT_EQ(HeldoutWindows(std::vector{ArmResult(), result}),
             (std::map<std::string, int64_t>{{"a", 2}}));
 }

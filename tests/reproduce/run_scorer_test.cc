@@ -52,6 +52,22 @@ class ScriptedService final : public v1::AnalysisService::Service {
     writer->Write(event);
     return grpc::Status::OK;
   }
+  grpc::Status AnalyzeExperts(grpc::ServerContext*, const v1::AnalyzeExpertsRequest*,
+                              grpc::ServerWriter<v1::AnalyzeExpertsEvent>* writer) override {
+    ++calls;
+    v1::AnalyzeExpertsEvent event;
+    event.mutable_result()->add_layers()->set_mass_share(0.4);
+    writer->Write(event);
+    return grpc::Status::OK;
+  }
+  grpc::Status AnalyzeLayers(grpc::ServerContext*, const v1::AnalyzeLayersRequest* request,
+                             grpc::ServerWriter<v1::AnalyzeLayersEvent>* writer) override {
+    ++calls;
+    v1::AnalyzeLayersEvent event;
+    event.mutable_result()->add_choices()->set_task(request->tasks(0));
+    writer->Write(event);
+    return grpc::Status::OK;
+  }
   grpc::Status Convert(grpc::ServerContext*, const v1::ConvertRequest* request,
                        v1::ConvertResponse* response) override {
     ++conversions;
@@ -253,6 +269,20 @@ TEST_F(RunScorerTest, UsesAsManyThreadsAsSlotsTasksAndCoresAllow) {
   service_.group_size = cores;
   ASSERT_TRUE(Score(tasks, 1000).ok());
   EXPECT_EQ(service_.most_at_once(), cores);
+}
+
+TEST_F(RunScorerTest, AnalysesAreStored) {
+  ScoringTask task;
+  task.run.set_id("run-a");
+  task.experts.emplace().set_model("run-a");
+  task.layers.emplace().add_tasks("sst2");
+  for (int time = 0; time < 2; ++time) {
+    const auto scores = Score({task});
+    ASSERT_TRUE(scores.ok() && (*scores)[0].ok());
+    EXPECT_EQ((*scores)[0]->experts.layers(0).mass_share(), 0.4);
+    EXPECT_EQ((*scores)[0]->layers.choices(0).task(), "sst2");
+    EXPECT_EQ(service_.calls, 2);
+  }
 }
 
 }  // namespace run_scorer_test

@@ -32,10 +32,14 @@ TEST(TuningPlanTest, FitsIntoItsTimeOnTwoCores) {
   }
 }
 
-TEST(TuningPlanTest, EveryArmIsTunedOnEveryTaskAfterItsBase) {
+TEST(TuningPlanTest, EveryArmIsTunedOnItsTasksAfterItsBase) {
   for (const Experiment* experiment : kExperiments) {
     const ReproductionPlan plan = FullPlan(*experiment);
-    EXPECT_EQ(plan.runs.size(), 3 * (1 + 2 * (experiment->arms.size() - 1)));
+    size_t num_runs = 0;
+    for (const ArmDefinition& arm : experiment->arms) {
+      num_runs += arm.tuning.has_value() ? 2 + arm.tuning->extra_tasks.size() : 1;
+    }
+    EXPECT_EQ(plan.runs.size(), 3 * num_runs);
     std::set<std::string> names;
     for (size_t i = 0; i < plan.runs.size(); ++i) {
       names.insert(plan.runs[i].name());
@@ -150,6 +154,61 @@ TEST(TuningPlanTest, FurtherTasksAreScoredWhereClaimsNeedThem) {
   EXPECT_DOUBLE_EQ(seconds("emoe"), 4 * seconds("every-layer"));
 }
 
+// Tasks that few arms are tuned on, by --full only: shares of examples, and tasks together.
+TEST(TuningPlanTest, ExtraTasksAreOfTheArmsThatNameThem) {
+  const ReproductionPlan plan = FullPlan(EmoeExperiment());
+  std::set<std::string> names;
+  for (const PlannedRun& run : plan.runs) names.insert(run.name());
+  EXPECT_TRUE(names.contains("emoe-joint-seed-1"));
+  EXPECT_TRUE(names.contains("plain-mawps-30-percent-seed-2"));
+  EXPECT_FALSE(names.contains("random-joint-seed-0"));
+  EXPECT_FALSE(names.contains("emoe-e2e-seed-0"));
+  for (const PlannedRun& run : QuickPlan(EmoeExperiment()).runs) {
+    EXPECT_THAT(run.task, testing::AnyOf("", "sst2", "mawps"));
+  }
+  const PlannedRun& joint = RunOf(plan, "plain-joint-seed-0");
+  EXPECT_THAT(TaskOfRun(EmoeExperiment(), joint).trained(), ElementsAre("sst2", "mawps"));
+  const std::vector<PlannedTaskScore> scores = PlannedTaskScores(plan, joint, "run-000007", "/t");
+  ASSERT_EQ(scores.size(), 1);
+  EXPECT_EQ(scores[0].request.tasks_size(), 2);
+  const PlannedRun& part = RunOf(plan, "plain-sst2-10-percent-seed-0");
+  EXPECT_EQ(TaskOfRun(EmoeExperiment(), part).share, 0.1);
+  EXPECT_EQ(PlannedTaskScores(plan, part, "run-000007", "/t")[0].request.tasks(0).name(), "sst2");
+  EXPECT_LT(PlannedTrainingSeconds(plan, part),
+            PlannedTrainingSeconds(plan, RunOf(plan, "plain-sst2-seed-0")) / 2);
+}
+
+TEST(TuningPlanTest, ModelsAreAnalyzedWhereClaimsNeedIt) {
+  const ReproductionPlan emoe = FullPlan(EmoeExperiment());
+  const auto experts =
+      PlannedExpertAnalysis(RunOf(emoe, "initial-random-seed-1"), "run-000002", "/data");
+  ASSERT_TRUE(experts.has_value());
+  EXPECT_EQ(experts->split().active_experts(), 4);
+  EXPECT_EQ(experts->split().seed(), 1);
+  EXPECT_TRUE(experts->split().layers().empty());
+  EXPECT_FALSE(PlannedExpertAnalysis(RunOf(emoe, "emoe-sst2-seed-1"), "run-000002", "/data"));
+  const PlannedRun& initial = RunOf(emoe, "initial-random-seed-1");
+  EXPECT_EQ(PlannedRunSpec(emoe, initial, kData).num_steps(), 1);
+  const ReproductionPlan molex = FullPlan(MolexExperiment());
+  const auto choices = [&](const std::string& run) {
+    return PlannedLayerChoices(molex, RunOf(molex, run), "run-000009", "/tasks");
+  };
+  ASSERT_TRUE(choices("molex-mawps-seed-0").has_value());
+  EXPECT_THAT(choices("molex-mawps-seed-0")->tasks(), ElementsAre("mawps"));
+  EXPECT_FALSE(choices("molex-e2e-seed-0"));
+  EXPECT_FALSE(choices("plain-mawps-seed-0"));
+}
+
+TEST(TuningPlanTest, NoiseIsAScoring) {
+  const ReproductionPlan plan = FullPlan(MolexExperiment());
+  const auto scores =
+      PlannedTaskScores(plan, RunOf(plan, "molex-sst2-seed-0"), "run-000007", "/tasks");
+  ASSERT_EQ(scores.size(), 4);
+  EXPECT_EQ(scores[0].request.embedding_noise(), 0);
+  EXPECT_EQ(scores[3].scoring, "noise-0.4");
+  EXPECT_EQ(scores[3].request.embedding_noise(), 0.4);
+}
+
 TEST(TuningPlanTest, MixingIsPlannedAtThePriceOfItsPasses) {
   const ReproductionPlan plan = FullPlan(MolexExperiment());
   const auto speed = [&](const std::string& arm) {
@@ -188,7 +247,7 @@ TEST(TuningPlanTest, StepsReplaceEpochs) {
 TEST(TuningPlanTest, IsPrinted) {
   std::ostringstream out;
   PrintPlan(QuickPlan(EmoeExperiment()), 2, 24'000'000, out);
-  EXPECT_THAT(out.str(), HasSubstr("1 of the runs train models for fine-tuning"));
+  EXPECT_THAT(out.str(), HasSubstr("2 of the runs train models for fine-tuning"));
   EXPECT_THAT(out.str(), testing::Not(HasSubstr("second-layer")));
 }
 

@@ -1,0 +1,59 @@
+#include "runs/expert_growth.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/base/status_matchers.h"
+
+namespace braid {
+namespace expert_growth_test {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+// The released code of SMoE-Dropout: round((k1 - k0) * step / steps) + k0 in Python, which rounds
+// halves to even numbers.
+TEST(ExpertGrowthTest, ActiveExpertsGrowAndRoundHalvesToEven) {
+  const ExpertGrowth growth = {.first = 8, .last = 16, .steps = 16};
+  const int expected[] = {8, 8, 9, 10, 10, 10, 11, 12, 12, 12, 13, 14, 14, 14, 15, 16, 16, 16};
+  for (int step = 0; step < 18; ++step) {
+    EXPECT_EQ(ActiveExperts(growth, step), expected[step]) << step;
+  }
+}
+
+TEST(ExpertGrowthTest, CountsTheStepsOfEachNumber) {
+  for (const int first : {1, 8, 16}) {
+    for (const int64_t growing : {1, 7, 16, 100}) {
+      const ExpertGrowth growth = {.first = first, .last = 16, .steps = growing};
+      for (const int64_t num_steps : {1, 10, 40, 250}) {
+        std::map<int, int64_t> expected;
+        for (int64_t step = 0; step < num_steps; ++step) ++expected[ActiveExperts(growth, step)];
+        EXPECT_EQ(StepsByActiveExperts(growth, num_steps), expected)
+            << first << " " << growing << " " << num_steps;
+      }
+    }
+  }
+  EXPECT_THAT(
+      StepsByActiveExperts({.first = 1, .last = 2, .steps = int64_t{1} << 32}, int64_t{1} << 32),
+      ElementsAre(Pair(1, (int64_t{1} << 31) + 1), Pair(2, (int64_t{1} << 31) - 1)));
+}
+
+TEST(ExpertGrowthTest, GrowsOverAShareOfTheSteps) {
+  v1::RoutingConfig routing;
+  routing.set_router(v1::TOKEN_CHOICE);
+  routing.set_num_experts(8);
+  v1::GrowthConfig config;
+  EXPECT_FALSE(Grows(config));
+  config.set_first(2);
+  config.set_until(0.25);
+  EXPECT_TRUE(Grows(config));
+  EXPECT_OK(ResolveGrowth(&routing, &config));
+  EXPECT_EQ(routing.token().active_experts(), 8);
+  const ExpertGrowth growth = GrowthOf(config, 401);
+  EXPECT_EQ(growth.first, 2);
+  EXPECT_EQ(growth.last, 8);
+  EXPECT_EQ(growth.steps, 101);
+}
+
+}  // namespace expert_growth_test
+}  // namespace braid

@@ -30,7 +30,7 @@ double RateOfARank(const v1::RunSpec& spec) {
 
 // Asks the service for the parameters that are trained, and memory and time of a rank.
 absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& spec,
-                                                   const FinetuneData& data) {
+                                                   const FinetuneData& data, int64_t num_steps) {
   v1::DescribeModelRequest request;
   v1::ModelConfig asked = spec.model();
   asked.set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
@@ -50,13 +50,15 @@ absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::R
                                                          data.settings.sequence_length));
   forecast->set_gflops_per_rank(RateOfARank(spec));
   *forecast->mutable_finetuning() = spec.finetuning();
+  *forecast->mutable_growth() = spec.growth();
+  forecast->set_num_steps(num_steps);
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   return client.DescribeModel(request);
 }
 
 absl::Status DryRun(Session& session, const v1::RunSpec& spec, const FinetuneData& data) {
   ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
-  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, spec, data));
+  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, spec, data, num_steps));
   if (session.json) {
     nlohmann::json json = FinetunePlanJson(data, num_steps);
     json["forecast"] = nlohmann::json::parse(ToJson(model.forecast()));

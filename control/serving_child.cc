@@ -4,7 +4,6 @@
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/pipe_read.h"
 #include "base/status_macros.h"
 #include "control/child_event.h"
 #include "control/model_child.h"
@@ -24,26 +25,13 @@
 namespace braid {
 namespace {
 
-constexpr size_t kErrorTailBytes = 4096;
 // The maximum length of a line; a report has the text of a few tokens.
 constexpr size_t kMaxLineBytes = size_t{16} << 20;
 // How long a child that has closed its streams may take to exit.
-constexpr int kEndMs = 5000;
+constexpr double kEndSeconds = 5;
 
 void DoNotBlock(int descriptor) {
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
-}
-
-// Reads what is available into `bytes`; returns whether there may be more.
-bool ReadSome(int descriptor, std::string* bytes) {
-  std::array<char, 65536> buffer;
-  const ssize_t n = read(descriptor, buffer.data(), buffer.size());
-  bytes->append(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0);
-  return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-}
-
-void KeepTail(std::string* text) {
-  if (text->size() > kErrorTailBytes) text->erase(0, text->size() - kErrorTailBytes);
 }
 
 // Reads what a child that has exited left in a pipe.
@@ -52,19 +40,8 @@ void ReadRest(int descriptor, std::string* tail) {
   std::array<char, 4096> buffer;
   for (ssize_t n; (n = read(descriptor, buffer.data(), buffer.size())) > 0;) {
     tail->append(buffer.data(), static_cast<size_t>(n));
-    KeepTail(tail);
+    CutToErrorTail(tail);
   }
-}
-
-// Returns the exit code, or 128 + signal number. Kills a child that does not exit within
-// `patience_ms`.
-int WaitForExit(pid_t pid, int patience_ms) {
-  int status = 0;
-  for (int waited_ms = 0; waitpid(pid, &status, WNOHANG) == 0; waited_ms += 2) {
-    if (waited_ms >= patience_ms) kill(pid, SIGKILL);
-    poll(nullptr, 0, 2);
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 std::vector<std::string> Arguments(const ServingChildSpec& spec) {
@@ -192,16 +169,19 @@ absl::Status ServingChild::Serve() {
 absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
   absl::Status status;
   while (status.ok() && streams.open && !ending()) status = Move(streams);
-  const int exit_code = WaitForExit(pid, streams.open ? 0 : kEndMs);
+  const double end = SteadySeconds() + (streams.open ? 0 : kEndSeconds);
+  bool overdue = false;
+  const int exit_code = WaitForExit(
+      pid, [end] { return SteadySeconds() >= end; }, &overdue);
   ReadRest(streams.err.read_end(), &streams.error_output);
   if (!status.ok()) return status;
   const absl::Status failure = ModelChildFailure(
       "serve", {.exit_code = exit_code, .killed = false, .error_output = streams.error_output});
   const bool killed = exit_code > 128;
   if (!loaded_ && !killed) return failure;
-  return absl::UnavailableError(absl::StrCat(failure.message(),
-                                             exit_code == 128 + SIGKILL ? " (probably out of memory)" : "",
-                                             "; repeat the request to restart it"));
+  return absl::UnavailableError(
+      absl::StrCat(failure.message(), exit_code == 128 + SIGKILL ? " (probably out of memory)" : "",
+                   "; repeat the request to restart it"));
 }
 
 absl::Status ServingChild::Move(Streams& streams) {
@@ -211,15 +191,15 @@ absl::Status ServingChild::Move(Streams& streams) {
                                  pollfd{has_commands() ? streams.in.write_end() : -1, POLLOUT, 0}};
   if (poll(ready.data(), ready.size(), -1) <= 0) return absl::OkStatus();
   std::string woken;
-  if (ready[2].revents != 0) ReadSome(wake_.read_end(), &woken);
+  if (ready[2].revents != 0) ReadAvailable(wake_.read_end(), &woken);
   if (ready[3].revents != 0) Write(streams);
   if (ready[1].revents != 0 && ready[0].revents == 0) {
     // After the end of standard error, poll would otherwise return at once every time.
-    if (!ReadSome(streams.err.read_end(), &streams.error_output)) streams.open = false;
-    KeepTail(&streams.error_output);
+    if (!ReadAvailable(streams.err.read_end(), &streams.error_output)) streams.open = false;
+    CutToErrorTail(&streams.error_output);
   }
   if (ready[0].revents == 0) return absl::OkStatus();
-  streams.open &= ReadSome(streams.out.read_end(), &streams.line);
+  streams.open &= ReadAvailable(streams.out.read_end(), &streams.line);
   size_t start = 0;
   for (size_t end; (end = streams.line.find('\n', start)) != std::string::npos; start = end + 1) {
     RETURN_IF_ERROR(Deliver(std::string_view(streams.line).substr(start, end - start)));

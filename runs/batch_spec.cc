@@ -35,7 +35,7 @@ int64_t FewestSteps(double sequences, Sum sum) {
 }
 
 // Converts tokens and epochs of the growth itself, during which batches are smaller.
-absl::Status ResolveGrowth(const StepSize& size, v1::RunSpec* spec) {
+absl::Status ResolveBatchGrowth(const StepSize& size, v1::RunSpec* spec) {
   v1::TrainingLength* const growth = spec->mutable_batch()->mutable_warmup();
   ASSIGN_OR_RETURN(const v1::TrainingLength resolved, ResolveLength("batch.warmup", *growth, size));
   if (growth->has_tokens() || growth->has_epochs()) {
@@ -71,7 +71,7 @@ absl::Status FillBatchGrowth(const StepSize& size, v1::RunSpec* spec) {
     return BadBatch("first_batch_size", absl::StrCat(first),
                     absl::StrCat("at most batch.global_batch_size, ", batch.global_batch_size()));
   }
-  return ResolveGrowth(size, spec);
+  return ResolveBatchGrowth(size, spec);
 }
 
 BatchSchedule BatchScheduleOf(const v1::RunSpec& spec) {

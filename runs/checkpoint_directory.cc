@@ -23,23 +23,17 @@ namespace fs = std::filesystem;
 constexpr char kPrefix[] = "step-";
 constexpr char kTemporary[] = ".tmp";
 
-absl::Status Remove(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
-}
-
 // Renames the checkpoint first, so that an interrupted removal does not leave a partial checkpoint
 // under a valid name.
 absl::Status RemoveCheckpoint(const fs::path& checkpoint) {
   fs::path aside = checkpoint;
   aside += ".old";
   aside += kTemporary;
-  RETURN_IF_ERROR(Remove(aside));
+  RETURN_IF_ERROR(RemoveTree(aside));
   std::error_code error;
   fs::rename(checkpoint, aside, error);
   if (error) return SystemError("rename", checkpoint, error.value());
-  return Remove(aside);
+  return RemoveTree(aside);
 }
 
 bool IsCheckpointName(const std::string& name) {
@@ -190,7 +184,7 @@ absl::Status RemoveLaterCheckpoints(const fs::path& checkpoints, int64_t step) {
 
 absl::Status RemoveLeftovers(const fs::path& checkpoints) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, List(checkpoints, IsLeftoverName));
-  for (const std::string& name : names) RETURN_IF_ERROR(Remove(checkpoints / name));
+  for (const std::string& name : names) RETURN_IF_ERROR(RemoveTree(checkpoints / name));
   return absl::OkStatus();
 }
 

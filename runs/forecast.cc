@@ -11,18 +11,33 @@
 #include "model/config/model_config.h"
 #include "model/config/model_flops.h"
 #include "model/config/shard.h"
+#include "runs/expert_growth.h"
 
 namespace braid {
 namespace {
 
 constexpr int kForecastMaxRanks = 1 << 20;
 constexpr int kMaxMicroBatch = 1 << 10;
+constexpr int64_t kForecastMaxSteps = int64_t{1} << 32;
 constexpr int64_t kFloat = sizeof(float);
 
 absl::Status Check(bool good, absl::string_view field, double got, absl::string_view expected) {
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("forecast.", field, ": got ", got, ", expected ", expected));
+}
+
+// Resolves the growth of the request and sets the model's active experts to the largest number.
+absl::Status ResolveGrowingExperts(v1::ModelConfig* model, v1::ForecastRequest* request) {
+  if (!Grows(request->growth())) {
+    request->clear_growth();
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Check(
+      request->num_steps() > 0 && request->num_steps() <= kForecastMaxSteps, "num_steps",
+      static_cast<double>(request->num_steps()),
+      absl::StrCat("1 to ", kForecastMaxSteps, ", the steps over which the active experts grow")));
+  return ResolveGrowth(model->mutable_routing(), request->mutable_growth());
 }
 
 absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
@@ -90,9 +105,26 @@ void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request
   forecast->set_total_bytes_zero_1(others + forecast->moment_bytes_zero_1());
 }
 
-void FillWork(const v1::ModelConfig& model, const v1::ForecastRequest& request,
-              v1::Forecast* forecast) {
-  const ModelFlops flops = FlopsPerToken(model, request.finetuning());
+// Returns the FLOPs per token, averaged over the steps of a run whose active experts grow.
+ModelFlops MeanFlops(const v1::ModelConfig& model, const v1::ForecastRequest& request) {
+  if (!request.has_growth()) return FlopsPerToken(model, request.finetuning());
+  const ExpertGrowth growth = GrowthOf(request.growth(), request.num_steps());
+  v1::ModelConfig at_step = model;
+  ModelFlops mean;
+  for (const auto& [active, steps] : StepsByActiveExperts(growth, request.num_steps())) {
+    at_step.mutable_routing()->mutable_token()->set_active_experts(active);
+    const ModelFlops flops = FlopsPerToken(at_step, request.finetuning());
+    const double share = static_cast<double>(steps) / static_cast<double>(request.num_steps());
+    mean.forward += share * flops.forward;
+    mean.backward += share * flops.backward;
+    mean.merge_forward += share * flops.merge_forward;
+    mean.merge_backward += share * flops.merge_backward;
+  }
+  return mean;
+}
+
+void FillWork(const ModelFlops& flops, const v1::ModelConfig& model,
+              const v1::ForecastRequest& request, v1::Forecast* forecast) {
   const auto tokens = static_cast<double>(SequencesOfARank(request) * model.sequence_length());
   forecast->set_step_flops(tokens * flops.total());
   forecast->set_step_merge_flops(tokens * flops.merge());
@@ -105,14 +137,13 @@ void FillWork(const v1::ModelConfig& model, const v1::ForecastRequest& request,
 
 // Assumes ZeRO-1, the default: half of the bytes are gradients, whose transfer may overlap with the
 // last backward pass, and half are weights, sent after the update.
-void FillTimes(const v1::ModelConfig& model, v1::Forecast* forecast) {
+void FillTimes(const ModelFlops& flops, v1::Forecast* forecast) {
   const v1::ForecastRequest& request = forecast->request();
   if (request.gflops_per_rank() == 0) return;
   forecast->set_compute_seconds(forecast->step_flops() / (1e9 * request.gflops_per_rank()));
   forecast->set_step_seconds(forecast->compute_seconds());
   if (request.link_bytes_per_second() == 0) return;
   const double each_way = forecast->zero_1_bytes() / 2 / request.link_bytes_per_second();
-  const ModelFlops flops = FlopsPerToken(model, request.finetuning());
   const auto passes = static_cast<double>(
       (SequencesOfARank(request) + request.micro_batch_size() - 1) / request.micro_batch_size());
   const double last_backward = forecast->compute_seconds() / passes *
@@ -142,9 +173,12 @@ absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
     ASSIGN_OR_RETURN(*forecast.mutable_request()->mutable_finetuning(),
                      ResolveFinetuning(request.finetuning(), resolved));
   }
-  FillMemory(resolved, forecast.request(), &forecast);
-  FillWork(resolved, forecast.request(), &forecast);
-  FillTimes(resolved, &forecast);
+  v1::ModelConfig model = resolved;
+  RETURN_IF_ERROR(ResolveGrowingExperts(&model, forecast.mutable_request()));
+  const ModelFlops flops = MeanFlops(model, forecast.request());
+  FillMemory(model, forecast.request(), &forecast);
+  FillWork(flops, model, forecast.request(), &forecast);
+  FillTimes(flops, &forecast);
   return forecast;
 }
 

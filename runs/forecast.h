@@ -16,9 +16,10 @@ namespace braid {
 double RingAllReduceBytes(int64_t bytes, int world_size);
 
 // Predicts from a resolved configuration; pure arithmetic. Attention counts as if every position
-// saw half of the sequence, more than with the mask DOCUMENT or packed examples. InvalidArgument
-// names a field of `request` that is out of range; Unimplemented for expert choice, whose
-// activations depend on the choice.
+// saw half of the sequence, more than with the mask DOCUMENT or packed examples. Where the active
+// experts grow, memory is that with most of them, FLOPs and times are means over the steps of the
+// run. InvalidArgument names a field of `request` that is out of range; Unimplemented for expert
+// choice, whose activations depend on the choice.
 absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
                                               const v1::ForecastRequest& request);
 

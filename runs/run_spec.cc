@@ -20,6 +20,7 @@
 #include "model/config/model_config.h"
 #include "proto/stated_defaults.h"
 #include "runs/batch_spec.h"
+#include "runs/expert_growth.h"
 #include "runs/launch_config.h"
 #include "runs/mixture_spec.h"
 #include "runs/optimizer_spec.h"
@@ -190,33 +191,12 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
                "less than 1 (0 trains experts from the first step)");
 }
 
-// Checks that two limits of the growth are numbers of experts that do not shrink, and sets the
-// model's own number to the last one, which a finished run uses.
 absl::Status FillGrowth(v1::RunSpec* spec) {
   if (!spec->has_growth()) return absl::OkStatus();
-  v1::GrowthConfig* growth = spec->mutable_growth();
-  v1::RoutingConfig* routing = spec->mutable_model()->mutable_routing();
-  FillStatedDefaults(growth);
-  if (growth->first() == 0 && !growth->has_last()) {
-    spec->clear_growth();
-    return absl::OkStatus();
+  if (Grows(spec->growth())) {
+    return ResolveGrowth(spec->mutable_model()->mutable_routing(), spec->mutable_growth());
   }
-  RETURN_IF_ERROR(
-      Check(routing->router() == v1::TOKEN_CHOICE, "growth.first", growth->first(),
-            absl::StrCat("model.routing.router: TOKEN_CHOICE, not ",
-                         v1::Router_Name(routing->router()), ", to let the active experts grow")));
-  const bool pooled = routing->token().has_document_pool();
-  const int experts = pooled ? routing->token().document_pool() : routing->num_experts();
-  const char* const limit = pooled ? "routing.token.document_pool" : "the number of experts";
-  if (!growth->has_last()) growth->set_last(experts);
-  RETURN_IF_ERROR(Check(growth->first() >= 1 && growth->first() <= experts, "growth.first",
-                        growth->first(), absl::StrCat("1 to ", limit, ", ", experts)));
-  RETURN_IF_ERROR(Check(
-      growth->last() >= growth->first() && growth->last() <= experts, "growth.last", growth->last(),
-      absl::StrCat(growth->first(), " (growth.first) to ", experts, ", ", limit)));
-  RETURN_IF_ERROR(Check(growth->until() > 0 && growth->until() <= 1, "growth.until",
-                        growth->until(), "more than 0 and at most 1"));
-  routing->mutable_token()->set_active_experts(growth->last());
+  spec->clear_growth();
   return absl::OkStatus();
 }
 

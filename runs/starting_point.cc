@@ -17,6 +17,7 @@
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/checkpoint.h"
+#include "runs/expert_growth.h"
 #include "runs/model_path.h"
 
 namespace braid {
@@ -212,8 +213,7 @@ absl::Status CheckSameUse(const v1::ModelConfig& source, const v1::RunSpec& spec
     return absl::OkStatus();
   }
   const v1::TokenRouting &have = source.routing().token(), &want = spec.model().routing().token();
-  const bool grows = spec.growth().first() > 0 || spec.growth().has_last();
-  if (!grows && have.active_experts() != want.active_experts()) {
+  if (!Grows(spec.growth()) && have.active_experts() != want.active_experts()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.routing.token.active_experts: got ", want.active_experts(), ", expected ",
         have.active_experts(),

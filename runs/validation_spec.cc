@@ -1,16 +1,20 @@
 #include "runs/validation_spec.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/config/model_flops.h"
 #include "proto/stated_defaults.h"
+#include "runs/batch_spec.h"
 
 namespace braid {
 namespace {
 
 // Training sequences per validation window, so that validation takes at most 1 % of the time.
-constexpr int64_t kSequencesPerWindow = 100;
+constexpr double kSequencesPerWindow = 100;
 
 absl::Status BadValidation(const char* field, int64_t got, const std::string& expected) {
   return absl::InvalidArgumentError(
@@ -25,6 +29,17 @@ absl::Status CheckHasInterval(const v1::ValidationConfig& config) {
       absl::StrCat("validation.every: got nothing with validation.",
                    config.has_windows() ? "windows" : "patience",
                    ", expected the steps or tokens between validations (--validate-every)"));
+}
+
+// Returns the sequences that a run trains on; a batch that grows has fewer at first.
+double SequencesOfRun(const v1::RunSpec& spec) {
+  return static_cast<double>(BatchScheduleOf(spec).Before(spec.num_steps()));
+}
+
+// Returns the number of validations of a run, which always ends with one.
+int64_t NumValidations(const v1::RunSpec& spec) {
+  const int64_t steps = ValidationSteps(spec);
+  return spec.num_steps() / steps + (spec.num_steps() % steps > 0 ? 1 : 0);
 }
 
 int64_t NumDomains(std::span<const DatasetInfo> datasets) {
@@ -58,11 +73,46 @@ absl::Status FillValidation(const StepSize& size, std::span<const DatasetInfo> d
   const int64_t steps = ValidationSteps(*spec);
   if (steps < 1) return BadValidation("every", steps, "at least 1 step");
   if (!config->has_windows()) {
-    config->set_windows(std::max(domains, steps * size.global_batch_size / kSequencesPerWindow));
+    const double sequences = SequencesOfRun(*spec) / static_cast<double>(NumValidations(*spec));
+    config->set_windows(std::max(domains, static_cast<int64_t>(sequences / kSequencesPerWindow)));
   }
   if (config->windows() >= domains) return absl::OkStatus();
   return BadValidation("windows", config->windows(),
                        absl::StrCat("at least ", domains, ", one per domain"));
+}
+
+ValidationCost CostOfValidation(const v1::RunSpec& resolved, int64_t windows) {
+  if (windows == 0) return {};
+  const ModelFlops flops = FlopsPerToken(resolved.model(), resolved.finetuning());
+  const double ranks = resolved.world_size();
+  const double training = SequencesOfRun(resolved) / ranks * flops.total();
+  const double validation =
+      std::ceil(static_cast<double>(windows) / ranks) * (flops.forward + flops.merge_forward);
+  const double all = validation * static_cast<double>(NumValidations(resolved));
+  const double affordable =
+      std::floor(training * kMaxValidationShare / (1 - kMaxValidationShare) / validation);
+  ValidationCost cost = {.share = all / (all + training)};
+  if (affordable >= 1) {
+    cost.affordable_steps =
+        static_cast<int64_t>(std::ceil(static_cast<double>(resolved.num_steps()) / affordable));
+  }
+  return cost;
+}
+
+std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows) {
+  const ValidationCost cost = CostOfValidation(resolved, windows);
+  std::string text =
+      absl::StrFormat("validation: %d windows every %d steps, about %.2g %% of the time", windows,
+                      ValidationSteps(resolved), 100 * cost.share);
+  if (cost.share <= kMaxValidationShare) return text;
+  const double limit = 100 * kMaxValidationShare;
+  if (cost.affordable_steps == 0) {
+    absl::StrAppend(&text, "; one validation alone takes more than ", limit, " %");
+  } else {
+    absl::StrAppend(&text, "; with validation.every of at least ", cost.affordable_steps,
+                    " steps it is at most ", limit, " %");
+  }
+  return text;
 }
 
 int64_t ValidationSteps(const v1::RunSpec& resolved) {

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Lists the checkpoints on rank 0 and sends the names to all ranks.
+// Lists the checkpoints on rank 0 and sends the names to all ranks. On a network file system two
+// ranks could list different directories, and verifying is collective.
 absl::StatusOr<std::vector<std::string>> AgreeOnList(Communicator& communicator,
                                                      const fs::path& directory) {
   absl::StatusOr<std::vector<std::string>> names = std::vector<std::string>();
@@ -28,7 +29,9 @@ absl::StatusOr<std::vector<std::string>> AgreeOnList(Communicator& communicator,
   return std::vector<std::string>(absl::StrSplit(text, '\n', absl::SkipEmpty()));
 }
 
-// Sets `*damage` to what any rank found wrong with its share of a checkpoint.
+// Sets `*damage` to what any rank found wrong with its share of a checkpoint. Other errors, as when
+// a file server does not answer, are returned: to pass over a checkpoint that may be good would
+// repeat its steps, or the whole run.
 absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoint,
                             absl::Status* damage) {
   const absl::Status mine =

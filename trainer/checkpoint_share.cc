@@ -87,6 +87,8 @@ void CheckpointShare::Copy(const CheckpointSource& source) {
   std::vector<CheckpointTensor> stored = source.weights;
   stored.insert(stored.end(), source.constants.begin(), source.constants.end());
   CopyWeights(stored);
+  // A rank that holds all moments (REPLICATED) also stores only its shard: no moment is stored
+  // twice, and a run can be resumed with the other sharding.
   range_ = ShardOf(NumElements(source.weights), rank_, world_size_);
   const CheckpointMoments& held = source.moments;
   BRAID_CHECK(held.range.begin <= range_.begin && range_.end <= held.range.end)

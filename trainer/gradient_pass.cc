@@ -266,7 +266,8 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
   for (const MicroBatch& part : MicroBatchesOf(step)) {
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
-    // reducer, which sums them over ranks while the rest of the backward pass runs.
+    // reducer, which sums them over ranks while the rest of the backward pass runs. A rank without
+    // micro-batches reports none, and Finish sends its zeros.
     RETURN_IF_ERROR(AddMicroBatch(step, part, measure_routing, &sums, &pass,
                                   part.end == work.batch.batch_size ? reduce : nullptr));
   }

@@ -32,7 +32,8 @@ Shard WholeMatrices(const MuonMatrices& m, Shard part) {
   return {m.offset + first * size, m.offset + last * size};
 }
 
-// Computes m = momentum * m + g and replaces the gradient by g + momentum * m.
+// Computes m = momentum * m + g and replaces the gradient by g + momentum * m. The gradients are
+// not needed any more in this step, so MuonStep keeps all intermediate values in their place.
 void AddMomenta(double momentum, double factor, const std::vector<MuonMatrices>& matrices,
                 TrainingState& state) {
   const ScopedPhase phase(Phase::kOptimizer);
@@ -58,7 +59,9 @@ void Apply(double keep, double scale, std::span<const float> update, std::span<f
   for (int64_t i = 0; i < size; ++i) values[i] = k * values[i] - s * update[i];
 }
 
-// Returns the matrices that a boundary between two shards cuts, ascending and each once.
+// Returns the matrices that a boundary between two shards cuts, ascending and each once. The list
+// follows from shapes alone, so all ranks exchange buffers of the same size without a message about
+// them.
 std::vector<Shard> CutMatrices(const std::vector<MuonMatrices>& matrices, size_t size,
                                int world_size) {
   std::vector<Shard> cut;
@@ -128,6 +131,9 @@ absl::Status MuonStep(const MuonSettings& settings, double learning_rate, double
     RETURN_IF_ERROR(ExchangeGradients(cut, own, gradients, communicator));
   }
   const ScopedPhase phase(Phase::kOptimizer);
+  // A matrix must be whole to be made orthogonal. Each rank that owns a part of it does so and
+  // applies its own part: that repeats some work at the boundaries of shards, but needs no second
+  // exchange and gives the bits of REPLICATED.
   for (const MuonMatrices& m : matrices) {
     const Shard part = Within(m, own);
     if (part.size() == 0) continue;

@@ -1,7 +1,9 @@
 #include "trainer/progress_line.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
+#include "trainer/validation.h"
 
 namespace braid {
 namespace {
@@ -22,6 +24,15 @@ std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps) {
   return absl::StrFormat("step %d/%d  loss %.4f  grad %.3f  lr %.2e  %.0f tokens/s%s  %s left",
                          m.step(), num_steps, m.loss(), m.gradient_norm(), m.learning_rate(),
                          m.tokens_per_second(), Arithmetic(m), FormatClock(left));
+}
+
+std::string ValidationLine(int64_t step, const v1::ValidationMetrics& validation) {
+  std::string line =
+      absl::StrCat("validation after step ", step, ": loss ", SelectionLoss(validation), " over ",
+                   validation.num_windows(), " windows (best ", validation.best_loss(),
+                   " after step ", validation.best_step(), ")");
+  if (validation.has_accuracy()) absl::StrAppend(&line, ", accuracy ", validation.accuracy());
+  return line;
 }
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// One line that reports a run's progress in the log.
+// Lines that report a run's progress in its log.
 #ifndef BRAID_TRAINER_PROGRESS_LINE_H_
 #define BRAID_TRAINER_PROGRESS_LINE_H_
 
@@ -9,9 +9,14 @@
 
 namespace braid {
 
-// 12 left". The share of the measured peak is included where it is known; the remaining time is
-// estimated from the duration of this step.
+// Returns a line such as "step 820/2000  loss 3.1416  grad 0.512  lr 1.00e-03  20200 tokens/s
+// 41.3 GFLOP/s (58 %)  5:12 left". The share of the measured peak is included where it is known;
+// the remaining time is estimated from the duration of this step.
 std::string ProgressLine(const v1::StepMetrics& metrics, int64_t num_steps);
+
+// Returns a line such as "validation after step 200: loss 3.2 over 16 windows (best 3.1 after step
+// 100)".
+std::string ValidationLine(int64_t step, const v1::ValidationMetrics& validation);
 
 }  // namespace braid
 

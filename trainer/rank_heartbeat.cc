@@ -43,6 +43,7 @@ RankHeartbeat::~RankHeartbeat() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  // The training thread, which runs this, would otherwise show its next phases in freed memory.
   ShowPhasesIn(nullptr);
 }
 
@@ -87,6 +88,7 @@ v1::Heartbeat RankHeartbeat::Compose() {
   last_beat_ = now_();
   beat_.set_time(last_beat_);
   beat_.set_phase(PhaseName());
+  // Unset until the window is full: the first steps of an attempt are slower than the others.
   if (busy_.size() == window_) {
     const double sum = std::accumulate(busy_.begin(), busy_.end(), 0.0);
     beat_.set_busy_seconds(sum / static_cast<double>(window_));

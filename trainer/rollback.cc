@@ -42,6 +42,7 @@ absl::StatusOr<TrainingState> RollbackState(const v1::RunSpec& resolved, int64_t
     RETURN_IF_ERROR(AgreeOnStatus(communicator, state.status()));
     return state;
   };
+  // Before the first regular checkpoint there is only the initial state, which the spec determines.
   const bool from_start = retention.branch_step == 0 && spike_step <= retention.regular_steps;
   if (from_start) return agree(InitialState(resolved, rank));
   ASSIGN_OR_RETURN(const std::filesystem::path checkpoint,

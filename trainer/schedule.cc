@@ -60,10 +60,4 @@ double NextGatePenalty(double coefficient, double active, const v1::TokenRouting
   return active < token.active_experts() ? coefficient / token.l1_factor() : coefficient;
 }
 
-int ActiveExperts(const ExpertGrowth& growth, int64_t step) {
-  const double grown = (growth.last - growth.first) * static_cast<double>(step) /
-                       static_cast<double>(std::max<int64_t>(growth.steps, 1));
-  return std::min(growth.first + static_cast<int>(std::nearbyint(grown)), growth.last);
-}
-
 }  // namespace braid

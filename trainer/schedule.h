@@ -33,17 +33,6 @@ Schedule ScheduleOf(const v1::RunSpec& resolved);
 // The rate is constant from T on, except for INVERSE_SQUARE_ROOT.
 double LearningRate(const Schedule& schedule, int64_t step);
 
-// Growth of the number of active experts from `first` to `last` over `steps` steps.
-struct ExpertGrowth {
-  int first = 0;
-  int last = 0;
-  int64_t steps = 0;
-};
-
-// Returns the number of active experts of 0-based step t: first plus (last - first) t / steps
-// rounded to the nearest number, halves to even ones, and at most `last`.
-int ActiveExperts(const ExpertGrowth& growth, int64_t step);
-
 // Returns the coefficient of the penalty of the gate RELU after a step in which tokens used
 // `active` experts on average (arXiv 2412.14711, section 3.2): times token.l1_factor when these
 // were more than token.active_experts, divided by it when they were fewer. Unchanged with other

@@ -65,6 +65,20 @@ SpikeVerdict JudgeStep(const v1::SpikeConfig& config, const SpikeHistory& histor
   return verdict;
 }
 
+v1::LossSpike SpikeOf(const SpikeVerdict& verdict, const v1::StepMetrics& metrics,
+                      const v1::SpikeConfig& config) {
+  v1::LossSpike spike;
+  spike.set_step(metrics.step());
+  spike.set_action(config.policy());
+  spike.set_loss(metrics.loss());
+  spike.set_gradient_norm(metrics.gradient_norm());
+  spike.set_loss_z(verdict.loss_z);
+  spike.set_gradient_norm_z(verdict.gradient_norm_z);
+  return spike;
+}
+
+// Only steps that were trained on are remembered. Skipped spikes are left out, so that many of them
+// do not raise the median until they pass for normal steps.
 void RememberStep(const v1::SpikeConfig& config, double loss, double gradient_norm,
                   SpikeHistory* history) {
   history->num_consecutive = 0;

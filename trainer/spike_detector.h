@@ -20,9 +20,8 @@ namespace braid {
 // when `value` is not finite. Requires a history that is not empty.
 double RobustZScore(std::span<const double> history, double value);
 
-// Returns the z-scores of a step and whether it is a spike; the action and the skipped steps are
-// left unset. Never a spike while the history has fewer than a quarter of the window, unless the
-// values are not finite.
+// Returns the z-scores of a step and whether it is a spike. Never a spike while the history has
+// fewer than a quarter of the window, unless the values are not finite.
 struct SpikeVerdict {
   bool is_spike = false;
   double loss_z = 0;
@@ -30,6 +29,10 @@ struct SpikeVerdict {
 };
 SpikeVerdict JudgeStep(const v1::SpikeConfig& config, const SpikeHistory& history, double loss,
                        double gradient_norm);
+
+// Returns the record of a spike in the step of `metrics`; the skipped steps are left unset.
+v1::LossSpike SpikeOf(const SpikeVerdict& verdict, const v1::StepMetrics& metrics,
+                      const v1::SpikeConfig& config);
 
 // Adds a step that was kept to the history, and drops the oldest beyond the window.
 void RememberStep(const v1::SpikeConfig& config, double loss, double gradient_norm,

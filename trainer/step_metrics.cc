@@ -13,6 +13,25 @@ constexpr double kMebibyte = 1 << 20;
 
 }  // namespace
 
+v1::StepMetrics MetricsOfStep(const GradientPass& pass, const TrainingState& before) {
+  v1::StepMetrics metrics;
+  metrics.set_step(before.step + 1);
+  metrics.set_loss(pass.loss);
+  metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
+  metrics.set_gradient_norm(pass.gradient_norm);
+  metrics.set_balance_loss(pass.balance_loss);
+  metrics.set_consistency(pass.divergence);
+  metrics.set_mean_active_experts(pass.active_experts);
+  metrics.set_l1_coefficient(before.gate_penalty);
+  for (const Parameter& parameter : before.model->parameters()) {
+    if (!parameter.name.ends_with(".dropout.logit")) continue;
+    metrics.add_dropout_rates(1 / (1 + std::exp(-double{parameter.value[0]})));
+  }
+  metrics.set_num_tokens(before.num_tokens + pass.num_tokens);
+  metrics.set_upcycled(before.upcycled);
+  return metrics;
+}
+
 v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds) {
   const auto of = [&](Phase phase) { return spent[static_cast<size_t>(phase)]; };
   v1::StepTimes times;

@@ -1,5 +1,5 @@
-// The cost of a step for metrics.jsonl: arithmetic rate, time per phase, memory. Reads clocks and
-// counters only; no computation depends on it.
+// The line of a step for metrics.jsonl: its results, and its cost, which is arithmetic rate, time
+// per phase and memory. No computation depends on it.
 #ifndef BRAID_TRAINER_STEP_METRICS_H_
 #define BRAID_TRAINER_STEP_METRICS_H_
 
@@ -10,8 +10,13 @@
 #include "model/config/model_flops.h"
 #include "model/kernels/phase_times.h"
 #include "trainer/data_loader.h"
+#include "trainer/gradient_pass.h"
+#include "trainer/training_state.h"
 
 namespace braid {
+
+// Returns the metrics of the step after `before` that the pass over its batch has computed.
+v1::StepMetrics MetricsOfStep(const GradientPass& pass, const TrainingState& before);
 
 // Converts phase times to proto. `other` is the rest of `step_seconds`. A checkpoint is written
 // between steps, so its stall is reported by the step after it and is not part of that step's

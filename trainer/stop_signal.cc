@@ -19,6 +19,7 @@ void CatchStopSignals() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  // When the reader of the log is gone, writes to it fail; the run continues.
   std::signal(SIGPIPE, SIG_IGN);
 }
 

@@ -15,6 +15,7 @@
 #include "model/kernels/phase_times.h"
 #include "runs/branch.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/expert_growth.h"
 #include "runs/run_spec.h"
 #include "runs/step_remark.h"
 #include "runs/validation_spec.h"
@@ -34,44 +35,6 @@ constexpr double kSecondsBetweenLines = 10;
 
 // Returns a name that differs between processes on all hosts.
 std::string NewAttempt() { return RandomId(16); }
-
-v1::StepMetrics MetricsOf(const GradientPass& pass, const TrainingState& before) {
-  v1::StepMetrics metrics;
-  metrics.set_step(before.step + 1);
-  metrics.set_loss(pass.loss);
-  metrics.set_loss_after_first_segment(pass.loss_after_first_segment);
-  metrics.set_gradient_norm(pass.gradient_norm);
-  metrics.set_balance_loss(pass.balance_loss);
-  metrics.set_consistency(pass.divergence);
-  metrics.set_mean_active_experts(pass.active_experts);
-  metrics.set_l1_coefficient(before.gate_penalty);
-  for (const Parameter& parameter : before.model->parameters()) {
-    if (!parameter.name.ends_with(".dropout.logit")) continue;
-    metrics.add_dropout_rates(1 / (1 + std::exp(-double{parameter.value[0]})));
-  }
-  metrics.set_num_tokens(before.num_tokens + pass.num_tokens);
-  metrics.set_upcycled(before.upcycled);
-  return metrics;
-}
-
-v1::LossSpike SpikeOf(const SpikeVerdict& verdict, const v1::StepMetrics& metrics,
-                      const v1::SpikeConfig& config) {
-  v1::LossSpike spike;
-  spike.set_step(metrics.step());
-  spike.set_action(config.policy());
-  spike.set_loss(metrics.loss());
-  spike.set_gradient_norm(metrics.gradient_norm());
-  spike.set_loss_z(verdict.loss_z);
-  spike.set_gradient_norm_z(verdict.gradient_norm_z);
-  return spike;
-}
-
-ExpertGrowth GrowthOf(const v1::RunSpec& spec) {
-  const double steps = spec.growth().until() * static_cast<double>(spec.num_steps());
-  return {.first = spec.growth().first(),
-          .last = spec.growth().last(),
-          .steps = static_cast<int64_t>(std::ceil(steps - 1e-9))};
-}
 
 // Returns the positions of a step, whose cost does not depend on how many of their targets count.
 int64_t PositionsPerStep(const v1::RunSpec& spec) {
@@ -113,6 +76,7 @@ absl::StatusOr<TrainingOutcome> TrainingLoop::RunToEnd() {
     ASSIGN_OR_RETURN(v1::StepMetrics metrics, Step());
     RETURN_IF_ERROR(ValidateIfDue(&metrics));
     heartbeat_.BeginSteps();
+    // Before a checkpoint of this step begins, since a resume from it does not repeat the step.
     RETURN_IF_ERROR(Record(metrics));
     ASSIGN_OR_RETURN(const bool stop, AgreeOnStep());
     if (stop || CheckpointDue(metrics)) RETURN_IF_ERROR(Save(/*wait=*/stop || done()));
@@ -154,6 +118,9 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   ASSIGN_OR_RETURN(data_, TrainingData::Open(spec_, /*verify=*/leads()));
   if (ValidationSteps(spec_) > 0) {
     ASSIGN_OR_RETURN(validation_, Validation::Open(spec_));
+    if (leads()) {
+      *environment_.out << ValidationCostText(spec_, validation_->num_windows()) << std::endl;
+    }
   }
   return absl::OkStatus();
 }
@@ -166,6 +133,8 @@ void TrainingLoop::ClearLeftovers() {
   if (!status.ok()) *environment_.warnings << status.message() << std::endl;
 }
 
+// All ranks of an attempt write to one staging directory. Its name is new, because a rank of an
+// earlier attempt may still write on a host that was cut off.
 absl::Status TrainingLoop::OpenWriter() {
   ASSIGN_OR_RETURN(std::string attempt, BroadcastText(*environment_.communicator, NewAttempt(), 0));
   CheckpointWriterSettings settings;
@@ -254,7 +223,8 @@ absl::Status TrainingLoop::UpcycleIfDue() {
 // The number follows from the step alone, so a resumed run continues as if it had not stopped.
 absl::Status TrainingLoop::SetActiveExperts() {
   if (spec_.growth().first() == 0 || !state_.upcycled) return absl::OkStatus();
-  return state_.model->SetActiveExperts(ActiveExperts(GrowthOf(spec_), state_.step));
+  const ExpertGrowth growth = GrowthOf(spec_.growth(), spec_.num_steps());
+  return state_.model->SetActiveExperts(ActiveExperts(growth, state_.step));
 }
 
 absl::Status TrainingLoop::CompareWithOthers() {
@@ -277,6 +247,7 @@ absl::StatusOr<RankBatch> TrainingLoop::LoadBatch() const {
                                                environment_.communicator->world_size()));
   work.seed = spec_.seed();
   work.micro_batch_size = spec_.batch().micro_batch_size();
+  // The other policies skip values that are not finite, as they skip spikes (JudgeStep).
   work.must_be_finite = spec_.spikes().policy() == v1::CONTINUE;
   return work;
 }
@@ -286,17 +257,20 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   const bool measure = (state_.step + 1) % spec_.routing_every_steps() == 0;
   ASSIGN_OR_RETURN(const RankBatch work, LoadBatch());
   state_.model->SetGatePenalty(state_.gate_penalty);
+  // Routing of experts is counted in every step: active_experts covers the steps before as well.
   ASSIGN_OR_RETURN(const GradientPass pass,
                    ComputeGradients(work, state_.upcycled || measure, *state_.model, *reducer_,
                                     *environment_.communicator));
   RETURN_IF_ERROR(CheckWeights());
   const double learning_rate = LearningRate(ScheduleOf(spec_), state_.step);
-  v1::StepMetrics metrics = MetricsOf(pass, state_);
+  v1::StepMetrics metrics = MetricsOfStep(pass, state_);
   metrics.set_learning_rate(learning_rate);
   metrics.set_active_experts(state_.model->config().routing().token().active_experts());
   const auto datasets = data_->LossesOf(work.step, pass.datasets);
   metrics.mutable_datasets()->Assign(datasets.begin(), datasets.end());
   routing_health_.AddStep(pass.routing);
+  // Loss and norm have the same bits on every rank (ReduceSums), so all ranks take the same branch,
+  // with its collective calls, although no message decides it.
   const SpikeVerdict verdict =
       JudgeStep(spec_.spikes(), state_.spikes, pass.loss, pass.gradient_norm);
   if (verdict.is_spike) *metrics.mutable_spike() = SpikeOf(verdict, metrics, spec_.spikes());
@@ -333,6 +307,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
 absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rate) {
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
+  // UpdateWeights has advanced the step.
   MoveInputMeans(pass.input_means, state_.step - 1, *state_.model);
   state_.num_tokens += pass.num_tokens;
   if (state_.upcycled) {
@@ -354,7 +329,10 @@ absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* sp
   const int64_t num_tokens = state_.num_tokens + pass.num_tokens;
   if (spike->action() == v1::ROLLBACK) {
     heartbeat_.ShowOpening();
+    // The checkpoint in progress may be the newest regular one.
     RETURN_IF_ERROR(writer_->Finish());
+    // Spikes in a row are counted through rollbacks, or they would never end a run; the best
+    // validation is in the metrics, and its checkpoint is kept.
     const int32_t num_consecutive = state_.spikes.num_consecutive;
     const ValidationHistory validation = state_.validation;
     state_ = TrainingState();  // frees the memory for the state that is read
@@ -379,21 +357,19 @@ absl::Status TrainingLoop::ValidateIfDue(v1::StepMetrics* metrics) {
   const double begin = environment_.now();
   ASSIGN_OR_RETURN(v1::ValidationMetrics validation,
                    validation_->Score(*state_.model, *environment_.communicator));
+  // On every rank: the losses have the same bits, so all ranks save, or stop early, together.
   CompareWithBest(state_.step, spec_.validation().patience(), &state_.validation, &validation);
   validation.set_seconds(environment_.now() - begin);
   (void)TakePhaseSeconds();
   if (leads()) {
-    *environment_.out << "validation after step " << state_.step << ": loss "
-                      << SelectionLoss(validation) << " over " << validation.num_windows()
-                      << " windows (best " << validation.best_loss() << " after step "
-                      << validation.best_step() << ")";
-    if (validation.has_accuracy()) *environment_.out << ", accuracy " << validation.accuracy();
-    *environment_.out << std::endl;
+    *environment_.out << ValidationLine(state_.step, validation) << std::endl;
   }
   *metrics->mutable_validation() = std::move(validation);
   return absl::OkStatus();
 }
 
+// An error here is known to one rank only. The program then ends the others, which wait in the next
+// collective call (Fail in training_run.cc).
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
   RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/done()));
   if (!leads()) return absl::OkStatus();
@@ -409,6 +385,7 @@ absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
   return absl::OkStatus();
 }
 
+// The same on every rank, as saving is collective.
 bool TrainingLoop::CheckpointDue(const v1::StepMetrics& metrics) const {
   const bool best = metrics.validation().best_step() == metrics.step();
   return done() || best || state_.step % spec_.checkpoint().every_steps() == 0;

@@ -120,6 +120,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   absl::StatusOr<v1::RunSpec> spec = ResolveRunSpec(*written);
   if (!spec.ok()) return {spec.status()};
   if (communicator.rank() == 0) {
+    // The result of an earlier attempt must not be taken for that of this one.
     if (absl::Status status = directory.RemoveExit(); !status.ok()) return {status};
     PrintSpec(*spec);
     ReportBlasCore(directory);
@@ -137,6 +138,8 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   environment.peak_gflops = MeasureMatrixProductPeak();
   environment.nonce = fence.nonce();
   environment.superseded = [&] { return fence.Superseded(); };
+  // Checked on the thread of the heartbeats: the training thread of a superseded rank may wait
+  // forever in a collective call, for ranks that are gone.
   environment.before_beat = [&] {
     if (fence.Superseded()) EndSuperseded(communicator.rank());
   };
@@ -166,6 +169,7 @@ int Fail(const RunDirectory& directory, Communicator& communicator, const RunFen
   const std::string message(ending.outcome.status().message());
   std::cerr << absl::StrCat("braid-trainer: rank ", communicator.rank(), ": ", message, "\n")
             << std::flush;
+  // The error is written before Abort, which ends this process too.
   if (std::filesystem::is_directory(directory.root())) {
     (void)directory.WriteExit({std::string(kFailed), message, ending.step, fence.nonce(),
                                IsRetryable(ending.outcome.status())},
@@ -186,6 +190,7 @@ int RunTraining(const RunDirectory& directory, Communicator& communicator,
   const bool stopped = *ending.outcome == TrainingOutcome::kInterrupted;
   if (communicator.rank() == 0) {
     const std::string outcome(stopped ? kStopped : kSucceeded);
+    // The attempt that replaced this one reports the result of the run.
     if (fence.Superseded()) EndSuperseded(communicator.rank());
     const absl::Status status =
         directory.WriteExit({outcome, "", ending.step, fence.nonce(), false});

@@ -161,6 +161,7 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   const Shard moments = MomentShard(spec, model->trained_values().size(), communicator.rank());
   TrainingState state = WithZeroMoments(std::move(model), moments);
   std::vector<float> average;
+  // Parameters without a dense origin, such as routers, begin their average with their weights.
   if (!dense.average.empty()) {
     ASSIGN_OR_RETURN(average, Whole(dense, dense.average, communicator));
   }
@@ -224,6 +225,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
                                            int rank) {
   ASSIGN_OR_RETURN(const CheckpointState record, ReadCheckpointState(checkpoint));
   RETURN_IF_ERROR(CheckBelongs(checkpoint, record, spec, dataset_key));
+  // The checkpoint's own configuration: before upcycling it is that of the dense model.
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, spec.seed(), spec.finetuning()));
   const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
   TrainingState state = WithZeroMoments(std::move(model), moments);
@@ -234,6 +236,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   }
   const std::vector<CheckpointTensor> trained = WeightsOf(*state.model, /*trained=*/true);
   RETURN_IF_ERROR(ReadWeights(checkpoint, record, trained));
+  // ReadMoments leaves the average as it is when the checkpoint has none.
   BeginAverage(spec, &state);
   RETURN_IF_ERROR(ReadMoments(checkpoint, record, trained, MomentsOf(state)));
   state.partial = record.partial;

@@ -207,6 +207,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
   }
   RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(numbers)));
+  // Every rank adds in the order of the windows, so the bits do not depend on the number of ranks.
   WindowSums total;
   std::vector<WindowSums> by_domain(domains_.size());
   for (size_t w = 0; w < windows_.size(); ++w) {

@@ -23,6 +23,7 @@ AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
 }
 
 // Returns the parts of the trained parameters that lie in state.moments, without those of `others`.
+// AdamW treats every element by itself, so the boundary of a shard may cut a parameter.
 std::vector<AdamwParameter> OwnParameters(TrainingState& state,
                                           const std::vector<MuonMatrices>& others) {
   std::vector<AdamwParameter> own;
@@ -78,6 +79,7 @@ absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_ra
     if (!state.average.empty()) UpdateAverage(config.ema_decay(), state);
   }
   ++state.step;
+  // Without shards every rank has made the same update, with the same bits.
   if (state.moments.size() == state.model->trained_values().size()) return absl::OkStatus();
   const ScopedPhase phase(Phase::kCommunication);
   return communicator.AllGatherShards(state.model->trained_values());

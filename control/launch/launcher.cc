@@ -80,9 +80,12 @@ absl::Status WritePlan(const RunDirectory& run, const LaunchPlan& plan) {
   if (!plan.submission.empty()) {
     RETURN_IF_ERROR(WriteFileAtomically(plan.submission, plan.submission_text));
   }
+  // Last: EnsureSupervised starts supervisors only for runs with a launch.json.
   return WriteFileAtomically(run.launch(), LaunchJson(plan.mpirun, plan.hostfile));
 }
 
+// Records the supervisor before it runs. If this process dies in between, the waiting child exits
+// and the record remains, from which EnsureSupervised learns that the launch needs a supervisor.
 absl::Status StartSupervisor(const std::string& supervisor, const RunDirectory& run) {
   ASSIGN_OR_RETURN(ChildProgram child, ForkSupervisor(supervisor, run));
   ProcessRecord record;

@@ -110,6 +110,7 @@ absl::StatusOr<std::optional<SchedulerRecord>> FindSubmission(Scheduler& schedul
 // known.
 absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, SchedulerRecord record,
                               const absl::Status& error) {
+  // The scheduler may still act on a request that was cut off (kSubmissionSeconds).
   if (absl::IsDeadlineExceeded(error)) return error;
   // The submission may have failed after the scheduler took the job.
   const absl::StatusOr<std::optional<SchedulerRecord>> found = scheduler.Find(record);
@@ -139,7 +140,10 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
   RETURN_IF_ERROR(CheckSchedulerRecord(run));
   const std::optional<SchedulerRecord> last = ReadSchedulerRecord(run);
   if (!last) return NewSubmission(run, spec);
+  // A submission without an answer may still have a job. Its name is used again, so that SubmitRun
+  // searches for that job before it submits another one.
   if (last->job.empty() && !HasBegun(run)) return *last;
+  // It had a job, whose supervisor began; StartLockedRun has found that no process of it is alive.
   if (last->job.empty()) return NewSubmission(run, spec);
   ASSIGN_OR_RETURN(const JobStatus status, scheduler.Look(*last, Freshness::kNow));
   if (status.phase == JobPhase::kEnded) return NewSubmission(run, spec);
@@ -159,6 +163,8 @@ absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
     ASSIGN_OR_RETURN(const std::optional<SchedulerRecord> found, FindSubmission(scheduler, *last));
     if (found) return WriteSchedulerRecord(run, *found);
   }
+  // The name is durable before the scheduler can know it; what the last job left is removed before
+  // the next one can write it.
   next.submitted_at = UnixTime();
   RETURN_IF_ERROR(WriteSchedulerRecord(run, next));
   RETURN_IF_ERROR(RemoveProcess(run));

@@ -147,6 +147,7 @@ absl::StatusOr<JobStatus> SlurmJobs::LookAtForgotten(const std::string& job) {
     return lines.ok() && !lines->empty() ? lines->front() : "";
   };
   auto& accounted = accounted_.try_emplace(job, ask, std::chrono::minutes(1)).first->second;
+  // The answer is thread-safe and stays in place, so other jobs need not wait for this sacct.
   lock.unlock();
   const std::string state = accounted.Newest().value_or("");
   if (state.empty()) return JobStatus{JobPhase::kEnded, "no longer known to Slurm"};

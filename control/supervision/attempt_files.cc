@@ -31,6 +31,7 @@ bool HasBegunAttempt(const RunDirectory& run, int64_t last_event) {
   const auto before = std::find_if(events->rbegin(), events->rend(), [](const auto& event) {
     return event.state() != v1::RUN_STARTING;
   });
+  // before.base() is the first event that announces the newest attempt.
   return before.base() == events->end() || attempt->launched_at >= before.base()->time();
 }
 

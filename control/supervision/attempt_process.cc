@@ -109,6 +109,10 @@ absl::StatusOr<AttemptProcess> AttemptProcess::Start(const RunDirectory& run,
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(command.arguments.front(), ""));
   const LogFile log(run);
   if (log.descriptor < 0) return SystemError("open", run.log(), errno);
+  // The child waits until Execute. The order of the other steps:
+  //   attempt.json  names the child before it runs, and tells ranks of earlier attempts to exit
+  //   exit.json     is removed afterwards; what such a rank still writes there has another nonce
+  //   pause         gives those ranks the time to read attempt.json
   ASSIGN_OR_RETURN(ChildProgram child,
                    ChildProgram::Fork({.program = program,
                                        .arguments = command.arguments,
@@ -168,9 +172,9 @@ absl::Status AttemptProcess::End(const RunDirectory& run) {
   // Again, for ranks that mpirun was just starting.
   KillRanks(run);
   if (WaitUntilGone(run, kKillSeconds)) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      absl::StrCat("processes of ", run.root().string(), " did not exit within ", kKillSeconds,
-                   " s of SIGKILL (possibly a hanging file system); the next attempt fences them off"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "processes of ", run.root().string(), " did not exit within ", kKillSeconds,
+      " s of SIGKILL (possibly a hanging file system); the next attempt fences them off"));
 }
 
 }  // namespace braid

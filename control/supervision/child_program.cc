@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -13,6 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/child_process.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -21,13 +24,6 @@ namespace {
 void CloseEnd(int* end) {
   if (*end >= 0) close(*end);
   *end = -1;
-}
-
-std::vector<char*> PointersTo(const std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // Everything the child needs, prepared before fork: afterwards only
@@ -122,7 +118,7 @@ void Pipe::CloseWriteEnd() { CloseEnd(&ends_[1]); }
 absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
   ASSIGN_OR_RETURN(Pipe gate, Pipe::Open());
   ASSIGN_OR_RETURN(Pipe outcome, Pipe::Open());
-  const Preparation preparation{spec, PointersTo(spec.arguments), PointersTo(spec.environment),
+  const Preparation preparation{spec, ExecPointers(spec.arguments), ExecPointers(spec.environment),
                                 getpid()};
   const pid_t pid = fork();
   if (pid < 0) {
@@ -159,6 +155,20 @@ absl::Status ChildProgram::Execute() {
   waitpid(pid_, nullptr, 0);
   return absl::FailedPreconditionError(
       absl::StrCat("cannot execute ", program_, ": ", std::strerror(error != 0 ? error : ECHILD)));
+}
+
+int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed) {
+  int status = 0;
+  for (pid_t waited = 0; waited != pid;) {
+    if (!*killed && cancelled()) {
+      *killed = true;
+      kill(pid, SIGKILL);
+    }
+    waited = waitpid(pid, &status, *killed ? 0 : WNOHANG);
+    if (waited == 0) poll(nullptr, 0, 2);
+    BRAID_CHECK(waited >= 0 || errno == EINTR) << "waitpid: " << std::strerror(errno);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace braid

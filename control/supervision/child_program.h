@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,8 @@ class ChildProgram {
   pid_t pid() const { return pid_; }
 
   // Executes the program in the child. FailedPrecondition, with the name of the program, when exec
-  // fails. After success the caller must wait for the child (waitpid); after an error it must not.
+  // fails. After success the caller must wait for the child (WaitForExit); after an error it must
+  // not.
   absl::Status Execute();
 
  private:
@@ -74,6 +76,11 @@ class ChildProgram {
   Pipe gate_;     // a byte lets the child execute; end of file makes it exit
   Pipe outcome_;  // carries errno when exec fails, and is closed by a successful exec
 };
+
+// Waits until a child of this process has exited. Returns its exit code, or 128 + signal number.
+// Kills the child and sets `*killed` when `cancelled`, which is called every 2 ms, returns true; a
+// child for which `*killed` is set already is only waited for.
+int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed);
 
 }  // namespace braid
 

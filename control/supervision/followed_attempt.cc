@@ -43,6 +43,7 @@ void FollowedAttempt::Observe(Observation* seen) {
   seen->exit = ExitOfAttempt(run_);
   if (seen->exit && !ended_) {
     if (!exited_at_) exited_at_ = SteadySeconds();
+    // A trainer with a result is exiting, which is why it is silent.
     hang_.reset();
   }
   seen->exit_seconds = exited_at_ ? SteadySeconds() - *exited_at_ : 0;
@@ -63,6 +64,7 @@ std::vector<v1::SlowRank> FollowedAttempt::FollowHeartbeats(double hang_limit) {
   ProbeWhenAllWait(hang_limit, now);
   hang_ = watch_.FindHang(hang_limit, now);
   const std::vector<v1::Heartbeat> beats = watch_.beats();
+  // The median of some ranks could make a normal rank look slow.
   if (std::ssize(beats) < spec_.world_size()) return {};
   return slow_ranks_.Look(beats);
 }

@@ -39,6 +39,8 @@ absl::StatusOr<std::vector<v1::RunEvent>> MetricsFollower::Next(int64_t limit) {
   std::vector<v1::RunEvent> events;
   struct stat status;
   if (stat(file_.c_str(), &status) != 0) return events;
+  // A resumed trainer replaces the file by one that ends at its checkpoint, and repeats the steps
+  // after it. AddLine passes over those that have been returned.
   if (status.st_ino != inode_ || status.st_size < offset_) StartOver(status.st_ino);
   if (status.st_size == offset_) return events;
   std::ifstream in(file_, std::ios::binary);

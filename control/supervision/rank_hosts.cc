@@ -8,6 +8,7 @@
 
 namespace braid {
 
+// mpirun fills the hosts in the order of the hostfile, each with as many ranks as it has slots.
 std::string AddressOf(const v1::LaunchConfig& launch, const v1::Heartbeat& beat) {
   int first = 0;
   for (const v1::HostSlots& host : launch.hosts()) {

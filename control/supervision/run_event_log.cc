@@ -148,6 +148,7 @@ absl::Status RunEventLog::Append(v1::RunEvent* event) {
   }
   event->set_number(last_number_ + 1);
   const std::string line = RunEventLine(*event) + "\n";
+  // A step that a power cut removes is read again from metrics.jsonl; other events are only here.
   const bool is_step = event->has_metrics() && !event->has_incident() && !event->has_slow_rank();
   RETURN_IF_ERROR(WriteLine(line, /*flush=*/!is_step));
   last_number_ = event->number();
@@ -157,6 +158,8 @@ absl::Status RunEventLog::Append(v1::RunEvent* event) {
 
 absl::Status RunEventLog::WriteLine(const std::string& line, bool flush) {
   if (torn_ && ftruncate(descriptor_, size_) != 0) return SystemError("truncate", path_, errno);
+  // Until the write has succeeded: if the truncation below fails too, the next write begins with
+  // it.
   torn_ = true;
   const ssize_t written = write(descriptor_, line.data(), line.size());
   int error = written < 0 ? errno : ENOSPC;

@@ -42,6 +42,8 @@ void AddSlowRank(const v1::SlowRank& slow, v1::Run* run) {
 void BeginAttempt(double time, RunHistory* history) {
   v1::Run& run = history->run;
   if (history->first_launch == 0) history->first_launch = time;
+  // A run that had ended is resumed: the time in between is not lost, and earlier failures do not
+  // count against the new launch.
   if (HasEnded(run.state())) {
     history->paused_seconds += std::max(0.0, time - run.finished_at());
     history->restarts = 0;

@@ -40,6 +40,7 @@ absl::Status RunJournal::Append(v1::RunEvent event) {
   const bool is_step = event.has_metrics();
   RETURN_IF_ERROR(Write(&event));
   history_.Apply(event);
+  // Steps may come many times a second; SaveNowAndThen covers them.
   if (!is_step) Save(Durability::kRenamed);
   return absl::OkStatus();
 }
@@ -49,6 +50,7 @@ absl::Status RunJournal::Write(v1::RunEvent* event) {
   while (true) {
     absl::Status status = log_->Append(event);
     const std::chrono::duration<double> waited = Clock::now() - begin;
+    // Only the file system can recover. An illegal transition would stay illegal.
     if (!IsSystemError(status) || waited.count() > patience_seconds_) return status;
     LogError(status);
     std::this_thread::sleep_for(kWriteRetry);

@@ -29,6 +29,8 @@ bool IsLive(const RunDirectory& run, const std::filesystem::path& file, double n
   const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(file);
   if (!record.ok()) return false;
   if (IsLocal(record->identity)) return IsAlive(record->identity);
+  // Processes elsewhere are seen by their heartbeats only, which stay fresh for a while after the
+  // end.
   return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
 }
 
@@ -67,6 +69,7 @@ std::vector<int64_t> RankProcesses(const RunDirectory& run) {
   return ranks;
 }
 
+// Called in every turn while a run stops: ranks may appear late, and each is signaled once.
 absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signaled) {
   for (const int64_t pid : RankProcesses(run)) {
     if (signaled->contains(pid)) continue;

@@ -5,7 +5,8 @@
 namespace braid {
 namespace {
 
-// Returns 0 when a rank has no busy_seconds.
+// Returns the lower of the two middle values, so that of two ranks the slower one is compared with
+// the faster one; 0 when a rank has no busy_seconds.
 double LowerMedian(std::span<const v1::Heartbeat> beats) {
   std::vector<double> busy;
   for (const v1::Heartbeat& beat : beats) busy.push_back(beat.busy_seconds());
@@ -22,6 +23,7 @@ std::vector<v1::SlowRank> SlowRankDetector::Look(std::span<const v1::Heartbeat> 
   if (beats.size() < 2 || !(median > 0)) return found;
   for (const v1::Heartbeat& beat : beats) {
     const double ratio = beat.busy_seconds() / median;
+    // Halfway back to the median, so that a rank near the limit is not reported again and again.
     const bool recovered = ratio < (1 + ratio_) / 2 && slow_.erase(beat.rank()) > 0;
     if (!recovered && (ratio < ratio_ || !slow_.insert(beat.rank()).second)) continue;
     v1::SlowRank slow;

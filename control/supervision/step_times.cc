@@ -12,6 +12,7 @@ constexpr size_t kTimedSteps = 100;
 }  // namespace
 
 void StepTimes::Add(const v1::StepMetrics& step) {
+  // Steps with experts take longer than dense ones, whose times would make them look like hangs.
   if (step.upcycled() != upcycled_) seconds_.clear();
   upcycled_ = step.upcycled();
   seconds_.push_back(step.step_seconds());

@@ -2,27 +2,23 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/check.h"
+#include "base/pipe_read.h"
 #include "base/status_macros.h"
 #include "control/supervision/child_program.h"
 
 namespace braid {
 namespace {
 
-constexpr size_t kErrorTailBytes = 4096;
 constexpr int kPollMs = 50;
 
 // Splits a byte stream into lines; the unfinished last line is kept in rest_.
@@ -47,55 +43,29 @@ class LineSplitter {
   std::string rest_;
 };
 
-void KeepTail(std::string_view bytes, std::string* tail) {
-  tail->append(bytes);
-  if (tail->size() > kErrorTailBytes) tail->erase(0, tail->size() - kErrorTailBytes);
-}
-
-// Reads once; returns false at the end of the stream.
-bool ReadSome(int fd, std::string* bytes) {
-  std::array<char, 65536> buffer;
-  const ssize_t n = read(fd, buffer.data(), buffer.size());
-  bytes->assign(buffer.data(), n > 0 ? n : 0);
-  return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-}
-
 // Reads both streams until the child has closed them or is cancelled. Returns whether the child has
 // to be killed.
 bool ReadStreams(int out, int err, LineSplitter* lines, std::string* error_output,
                  const std::function<bool()>& cancelled) {
   std::array<pollfd, 2> streams = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
-  std::string bytes;
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
     if (cancelled()) return true;
     if (poll(streams.data(), streams.size(), kPollMs) <= 0) continue;
     for (pollfd& stream : streams) {
       if (stream.fd < 0 || stream.revents == 0) continue;
-      const bool more = ReadSome(stream.fd, &bytes);
+      bool more;
       if (stream.fd == err) {
-        KeepTail(bytes, error_output);
-      } else if (!lines->Add(bytes)) {
-        return true;
+        more = ReadAvailable(err, error_output);
+        CutToErrorTail(error_output);
+      } else {
+        std::string bytes;
+        more = ReadAvailable(out, &bytes);
+        if (!lines->Add(bytes)) return true;
       }
       if (!more) stream.fd = -1;
     }
   }
   return !lines->Finish();
-}
-
-int WaitForExit(pid_t pid, const std::function<bool()>& cancelled, bool* killed) {
-  int status = 0;
-  // A child may close its streams and continue to run, so cancelling still has to work.
-  for (pid_t waited = 0; waited != pid;) {
-    if (!*killed && cancelled()) {
-      *killed = true;
-      kill(pid, SIGKILL);
-    }
-    waited = waitpid(pid, &status, *killed ? 0 : WNOHANG);
-    if (waited == 0) poll(nullptr, 0, 2);
-    BRAID_CHECK(waited >= 0 || errno == EINTR) << "waitpid: " << std::strerror(errno);
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 // Returns true for the names of secrets. Some, such as SLURM_JWT and BRAID_TOKEN, have the prefixes
@@ -109,6 +79,12 @@ bool NamesASecret(const std::string& variable) {
 }
 
 }  // namespace
+
+void CutToErrorTail(std::string* error_output) {
+  constexpr size_t kErrorTailBytes = 4096;
+  if (error_output->size() <= kErrorTailBytes) return;
+  error_output->erase(0, error_output->size() - kErrorTailBytes);
+}
 
 absl::StatusOr<SubprocessResult> RunSubprocess(const SubprocessSpec& spec,
                                                const std::function<bool(std::string_view)>& on_line,
@@ -131,6 +107,7 @@ absl::StatusOr<SubprocessResult> RunSubprocess(const SubprocessSpec& spec,
   result.killed =
       ReadStreams(out.read_end(), err.read_end(), &lines, &result.error_output, cancelled);
   if (result.killed) kill(child.pid(), SIGKILL);
+  // A child may close its streams and continue to run, so cancelling still has to work.
   result.exit_code = WaitForExit(child.pid(), cancelled, &result.killed);
   return result;
 }

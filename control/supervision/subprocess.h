@@ -35,6 +35,9 @@ struct SubprocessResult {
   std::string error_output;
 };
 
+// Cuts the start off a child's standard error so that SubprocessResult.error_output remains.
+void CutToErrorTail(std::string* error_output);
+
 // Runs the program and blocks until it has exited. `on_line` receives each line of standard output
 // without its newline. The child is killed when `on_line` returns false or `cancelled`, which is
 // called at least every 50 ms, returns true. FailedPrecondition when the program cannot be started.

@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
                                                              const SupervisorOptions& options) {
   ASSIGN_OR_RETURN(v1::RunSpec spec, run.ReadSpec());
   RETURN_IF_ERROR(FillSupervision(spec.mutable_supervision()));
+  // Before the journal, which has one writer: opening it removes a last line that is incomplete.
   ASSIGN_OR_RETURN(FileLock lock, TakeSupervisorLock(run));
   auto supervisor = absl::WrapUnique(new Supervisor(run, options, std::move(lock)));
   supervisor->spec_ = std::move(spec);
@@ -102,10 +103,12 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
 
 absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<StopSignal()>& stop_signal) {
   FindAttempt();
+  // Decided before Claim writes process.json: a run that has ended stays as it is.
   if (Decide(Observe(), Limits()).kind == ActionKind::kLeave) return journal_->state();
   RETURN_IF_ERROR(Claim());
   do {
     TakeSignal(stop_signal());
+    // What an attempt has done is recorded before Act can record its end.
     RETURN_IF_ERROR(FollowSteps());
     RETURN_IF_ERROR(FollowHeartbeats());
     RETURN_IF_ERROR(Act(Decide(Observe(), Limits())));
@@ -245,6 +248,7 @@ absl::Status Supervisor::Act(const Action& action) {
       return absl::OkStatus();
     case ActionKind::kEndAttempt:
       attempt_->End();
+      // No rank is left, so this is the last that the attempt reports.
       RETURN_IF_ERROR(RecordFirstReport());
       return FollowSteps();
     case ActionKind::kFinish:
@@ -304,6 +308,7 @@ absl::Status Supervisor::Requeue() {
 
 // Records the start of an attempt, then starts it: an attempt that no event announces never runs.
 absl::Status Supervisor::StartAttempt() {
+  // A supervisor that died between the event and attempt.json has announced this attempt already.
   const bool announced = journal_->state() == v1::RUN_STARTING;
   const int32_t attempt_number = journal_->history().run.attempts() + (announced ? 0 : 1);
   new_launch_ = false;
@@ -312,6 +317,7 @@ absl::Status Supervisor::StartAttempt() {
                                    absl::StrCat("attempt ", attempt_number, " starts from step ",
                                                 NewestCheckpointStep(run_.checkpoints()))));
   absl::StatusOr<AttemptProcess> process = LaunchAttempt();
+  // This is an incident of the run, not an error of the supervisor: the next decision records it.
   not_executed_ = process.status();
   if (!process.ok()) return absl::OkStatus();
   Follow(*std::move(process));
@@ -322,6 +328,7 @@ absl::Status Supervisor::StartAttempt() {
 absl::StatusOr<AttemptProcess> Supervisor::LaunchAttempt() {
   ASSIGN_OR_RETURN(const LaunchCommand command, ReadLaunchCommand(run_));
   const std::string nonce = NewNonce();
+  // All attempts append to trainer.log; DescribeEnd reads what follows the newest marker.
   std::ofstream(run_.log(), std::ios::app) << AttemptMarker(nonce);
   return AttemptProcess::Start(run_, command, nonce, UnixTime(), FenceSeconds(run_));
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <span>
 #include <string>
@@ -131,14 +132,6 @@ double ProcessorSeconds() {
 double Median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + values.size() / 2);
   return values[values.size() / 2];
-}
-
-nlohmann::json AtMost(double got, double bar) {
-  return {{"got", got}, {"at_most", bar}, {"held", got <= bar}};
-}
-
-nlohmann::json AtLeast(double got, double bar) {
-  return {{"got", got}, {"at_least", bar}, {"held", got >= bar}};
 }
 
 PackingFigures MeasurePacking(LanguageModel& model, int rounds) {

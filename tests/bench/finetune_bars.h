@@ -2,7 +2,6 @@
 #ifndef BRAID_TESTS_BENCH_FINETUNE_BARS_H_
 #define BRAID_TESTS_BENCH_FINETUNE_BARS_H_
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "model/language_model.h"
@@ -13,10 +12,6 @@ namespace braid {
 double ProcessorSeconds();
 
 double Median(std::vector<double> values);
-
-// Return {"got", "at_most" or "at_least", "held"}.
-nlohmann::json AtMost(double got, double bar);
-nlohmann::json AtLeast(double got, double bar);
 
 // Examples as long as those of SST-2 (10 to 60 tokens) in sequences of 256: the share of positions
 // that hold tokens when packed, and the examples a second that a model trains on, packed over one

@@ -36,6 +36,7 @@
 #include "model/config/model_flops.h"
 #include "nlohmann/json.hpp"
 #include "runs/forecast.h"
+#include "tests/bench/bars.h"
 #include "tests/bench/finetune_bars.h"
 #include "tests/bench/or_exit.h"
 #include "tests/model/tensor_bytes.h"

@@ -256,6 +256,72 @@ TEST(ForecastArithmeticTest, TheCacheCountsTheSecondPassesOfMixedLayers) {
   EXPECT_EQ(bytes(model), (4 + 4 * 3) * layer + int64_t{4} * 128 * 64 * 4);
 }
 
+v1::ModelConfig TokenChoiceModel() {
+  v1::ModelConfig model;
+  model.set_preset("tiny");
+  model.set_d_ff(1024);
+  model.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  model.mutable_routing()->set_num_experts(16);
+  model.mutable_routing()->mutable_token()->set_active_experts(4);
+  return ResolveModelConfig(model).value();
+}
+
+v1::Forecast WithActiveExperts(int active) {
+  v1::ModelConfig model = TokenChoiceModel();
+  model.mutable_routing()->mutable_token()->set_active_experts(active);
+  v1::ForecastRequest request;
+  request.set_gflops_per_rank(10);
+  return ForecastTraining(model, request).value();
+}
+
+// From 8 to 16 experts in 500 steps: 12 in the mean over growing steps.
+TEST(ForecastArithmeticTest, GrowingExpertsHaveTheMemoryOfMostAndTheWorkOfTheMean) {
+  v1::ForecastRequest request;
+  request.set_gflops_per_rank(10);
+  request.mutable_growth()->set_first(8);
+  request.mutable_growth()->set_last(16);
+  request.set_num_steps(500);
+  ASSERT_OK_AND_ASSIGN(v1::Forecast forecast, ForecastTraining(TokenChoiceModel(), request));
+  const v1::Forecast fewest = WithActiveExperts(8), mean = WithActiveExperts(12),
+                     most = WithActiveExperts(16);
+  EXPECT_EQ(forecast.activation_bytes(), most.activation_bytes());
+  EXPECT_EQ(forecast.total_bytes_zero_1(), most.total_bytes_zero_1());
+  EXPECT_GT(forecast.activation_bytes(), mean.activation_bytes());
+  // The first step has 8 experts, the last one not yet all of them.
+  EXPECT_NEAR(forecast.step_flops() / mean.step_flops(), 1, 1e-3);
+  EXPECT_NEAR(forecast.step_seconds() / mean.step_seconds(), 1, 1e-3);
+  EXPECT_EQ(forecast.request().growth().until(), 1);
+  // Half of the steps have all experts already.
+  request.mutable_growth()->set_until(0.5);
+  ASSERT_OK_AND_ASSIGN(forecast, ForecastTraining(TokenChoiceModel(), request));
+  EXPECT_NEAR(forecast.step_flops() / (mean.step_flops() + most.step_flops()), 0.5, 1e-3);
+  request.mutable_growth()->set_last(8);
+  ASSERT_OK_AND_ASSIGN(forecast, ForecastTraining(TokenChoiceModel(), request));
+  EXPECT_NEAR(forecast.step_flops() / fewest.step_flops(), 1, 1e-12);
+  EXPECT_EQ(forecast.activation_bytes(), fewest.activation_bytes());
+}
+
+TEST(ForecastArithmeticTest, ANumberOfExpertsThatDoesNotGrowIsTheModels) {
+  v1::ForecastRequest request;
+  request.mutable_growth()->set_first(0);
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast forecast, ForecastTraining(TokenChoiceModel(), request));
+  EXPECT_EQ(forecast.step_flops(), WithActiveExperts(4).step_flops());
+  EXPECT_EQ(forecast.activation_bytes(), WithActiveExperts(4).activation_bytes());
+}
+
+TEST(ForecastArithmeticTest, BadGrowthIsNamed) {
+  v1::ForecastRequest request;
+  request.mutable_growth()->set_first(8);
+  EXPECT_FAILS(ForecastTraining(TokenChoiceModel(), request), absl::StatusCode::kInvalidArgument,
+               "forecast.num_steps: got 0");
+  request.set_num_steps(10);
+  EXPECT_FAILS(ForecastTraining(Preset("tiny"), request), absl::StatusCode::kInvalidArgument,
+               "growth.first: got 8", "expected model.routing.router: TOKEN_CHOICE, not ");
+  request.mutable_growth()->set_last(17);
+  EXPECT_FAILS(ForecastTraining(TokenChoiceModel(), request), absl::StatusCode::kInvalidArgument,
+               "growth.last: got 17");
+}
+
 TEST(ForecastArithmeticTest, BadRequestsAreNamed) {
   const v1::ModelConfig model = Preset("tiny");
   v1::ForecastRequest request;

@@ -79,16 +79,6 @@ TEST(ScheduleTest, StaysAtTheFinalRate) {
   }
 }
 
-// The released code of SMoE-Dropout: round((k1 - k0) * step / steps) + k0 in Python, which rounds
-// halves to even numbers.
-TEST(ScheduleTest, ActiveExpertsGrowAndRoundHalvesToEven) {
-  const ExpertGrowth growth = {.first = 8, .last = 16, .steps = 16};
-  const int expected[] = {8, 8, 9, 10, 10, 10, 11, 12, 12, 12, 13, 14, 14, 14, 15, 16, 16, 16};
-  for (int step = 0; step < 18; ++step) {
-    EXPECT_EQ(ActiveExperts(growth, step), expected[step]) << step;
-  }
-}
-
 TEST(ScheduleTest, NeedsNoWarmUp) {
   for (const v1::LearningRateSchedule kind : kKinds) {
     EXPECT_DOUBLE_EQ(

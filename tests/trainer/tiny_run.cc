@@ -32,7 +32,8 @@ void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status.ToS
 
 // The next token is a fixed function of the current one in three of four cases.
 std::vector<int32_t> NoisySequence(const TinyData& data, uint64_t number, int64_t length) {
-  const bool random = data.random_every > 0 && number % data.random_every == 0;
+  const bool random = (data.random_every > 0 && number % data.random_every == 0) ||
+                      std::ranges::count(data.random_instances, static_cast<int64_t>(number)) > 0;
   std::vector<int32_t> tokens = {static_cast<int32_t>(3 + number % 5)};
   while (static_cast<int64_t>(tokens.size()) < length) {
     const uint64_t bits = Mix64(Mix64(data.seed, number), tokens.size());
@@ -169,8 +170,8 @@ fs::path NewDirectory(const std::string& name) {
 void WriteTinyDataset(const fs::path& directory, const TinyData& data) {
   fs::create_directories(directory / "heldout");
   WriteSequences(directory / "instances", data, 0, data.num_instances);
-  WriteSequences(directory / "heldout" / "even", data, 1000, 5);
-  WriteSequences(directory / "heldout" / "odd", data, 2000, 3);
+  WriteSequences(directory / "heldout" / "even", data, 1000, data.num_even);
+  WriteSequences(directory / "heldout" / "odd", data, 2000, data.num_odd);
   Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
   const DatasetInfo info = {.name = "tiny",
                             .key = absl::StrCat("k", data.seed),

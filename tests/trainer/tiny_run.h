@@ -24,6 +24,10 @@ struct TinyData {
   uint64_t seed = 1;
   // One of this number of sequences is random, without the rule; 0: none.
   uint64_t random_every = 0;
+  // Numbers of further instances that are random.
+  std::vector<int64_t> random_instances = {};
+  // Held-out sequences of the domains.
+  int64_t num_even = 5, num_odd = 3;
 };
 
 // Writes sequences that follow a noisy rule, the last one short, with held-out domains "even" and

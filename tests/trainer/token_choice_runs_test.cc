@@ -12,18 +12,13 @@
 #include "cli/corpus_documents.h"
 #include "evaluation/perplexity.h"
 #include "formats/packed_dataset.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inference/kept_experts.h"
-#include "model/config/parameter_layout.h"
-#include "runs/model_path.h"
 #include "runs/run_spec.h"
-#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "tests/trainer/trainer_program.h"
 #include "trainer/data_loader.h"
-#include "trainer/input_means.h"
 #include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_loop.h"
 #include "trainer/training_state.h"
@@ -282,181 +277,6 @@ TEST(TokenChoiceRunsTest, EvaluationNamesANumberThatTheModelDoesNotHave) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
             "active_experts[1]: got 9, expected 1 to 8, the number of experts of the model");
-}
-
-// A run whose training has every random number and the states that resuming must restore.
-v1::RunSpec RandomSpec(const fs::path& dataset, v1::TokenRouting::Gate gate,
-                       v1::DropoutConfig::Kind dropout) {
-  v1::RunSpec spec = TinySpec(dataset, 14);
-  v1::RoutingConfig* routing = spec.mutable_model()->mutable_routing();
-  routing->set_num_experts(8);
-  routing->set_router(v1::TOKEN_CHOICE);
-  routing->mutable_token()->set_gate(gate);
-  if (gate == v1::TokenRouting::RELU) routing->mutable_token()->set_l1_start(1e-3);
-  if (gate == v1::TokenRouting::RANDOM) spec.mutable_model()->set_consistency_loss(2);
-  spec.mutable_upcycling()->set_dense_fraction(0);
-  spec.mutable_model()->mutable_dropout()->set_kind(dropout);
-  spec.mutable_model()->mutable_dropout()->set_rate(0.2);
-  if (dropout == v1::DropoutConfig::DROP_BLOCK) {
-    spec.mutable_model()->mutable_dropout()->set_block_size(3);
-  }
-  return ResolveRunSpec(spec).value();
-}
-
-TEST(TokenChoiceRunsTest, ResumeWithEveryGateAndDropoutIsBitExact) {
-  using Gate = v1::TokenRouting;
-  using Dropout = v1::DropoutConfig;
-  const fs::path dataset = NewDirectory("data");
-  WriteTinyDataset(dataset);
-  const std::pair<Gate::Gate, Dropout::Kind> cases[] = {{Gate::RELU, Dropout::CONCRETE},
-                                                        {Gate::COSINE, Dropout::EXPERTS},
-                                                        {Gate::HASH, Dropout::DROP_BLOCK},
-                                                        {Gate::RANDOM, Dropout::BERNOULLI}};
-  for (const auto& [gate, dropout] : cases) {
-    const v1::RunSpec spec = RandomSpec(dataset, gate, dropout);
-    const RunDirectory whole(NewDirectory("run")), stopped(NewDirectory("run"));
-    ASSERT_EQ(*TrainAlone(whole, spec), TrainingOutcome::kComplete);
-    ASSERT_EQ(*TrainAlone(stopped, spec, 9), TrainingOutcome::kInterrupted);
-    ASSERT_EQ(*TrainAlone(stopped, spec), TrainingOutcome::kComplete);
-    EXPECT_EQ(LossLines(stopped), LossLines(whole)) << gate;
-    EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole)) << gate;
-    const v1::StepMetrics last = stopped.ReadMetrics(0)->back();
-    EXPECT_EQ(last.consistency() > 0, gate == Gate::RANDOM);
-    ASSERT_EQ(last.dropout_rates_size(), dropout == Dropout::CONCRETE ? 2 : 0);
-    if (dropout != Dropout::CONCRETE) continue;
-    EXPECT_NE(last.dropout_rates(0), last.dropout_rates(1));
-  }
-}
-
-v1::RunSpec CenteredSpec(const fs::path& dataset, int64_t num_steps) {
-  v1::RunSpec spec = TinySpec(dataset, num_steps);
-  v1::RoutingConfig* routing = spec.mutable_model()->mutable_routing();
-  routing->set_num_experts(8);
-  routing->set_router(v1::TOKEN_CHOICE);
-  routing->mutable_token()->set_gate(v1::TokenRouting::FROZEN);
-  routing->mutable_token()->set_centered_input(true);
-  spec.mutable_upcycling()->set_dense_fraction(0);
-  return ResolveRunSpec(spec).value();
-}
-
-// Returns the means of the newest checkpoint, layer by layer.
-std::vector<float> MeansOf(const RunDirectory& run) {
-  std::vector<float> means;
-  const auto model = LoadModel(FindModel(run.root(), true)->checkpoint).value();
-  for (const Parameter& p : model->parameters()) {
-    if (p.name.ends_with(kInputMean)) means.insert(means.end(), p.value.begin(), p.value.end());
-  }
-  return means;
-}
-
-TEST(InputMeansTest, AreThoseOfAllBatchesAndLaterMostlyOfTheLatest) {
-  const fs::path dataset = NewDirectory("data");
-  WriteTinyDataset(dataset);
-  const v1::RunSpec spec = CenteredSpec(dataset, 1);
-  const auto model = LanguageModel::Create(spec.model(), 1).value();
-  ASSERT_EQ(NumInputMeans(spec.model()), 2 * 16u);
-  const auto mean = [&](size_t i) {
-    std::vector<float> all;
-    for (const Parameter& p : model->parameters()) {
-      if (p.name.ends_with(kInputMean)) all.insert(all.end(), p.value.begin(), p.value.end());
-    }
-    return all[i];
-  };
-  std::vector<double> batch(2 * 16);
-  for (int64_t step = 0; step < 100; ++step) {
-    for (size_t i = 0; i < batch.size(); ++i) batch[i] = static_cast<double>((step + i) % 5);
-    MoveInputMeans(batch, step, *model);
-    if (step == 4) {
-      for (size_t i = 0; i < batch.size(); ++i) EXPECT_NEAR(mean(i), 2, 1e-6);
-    }
-  }
-  const double before = mean(17);
-  std::ranges::fill(batch, 5.0);
-  MoveInputMeans(batch, 5000, *model);
-  EXPECT_NEAR(mean(17), before + 0.01 * (5 - before), 1e-6);
-}
-
-TEST(InputMeansTest, AreTheSameForAnyMicroBatchesAndRanksAndThroughAResume) {
-  const fs::path dataset = NewDirectory("data");
-  WriteTinyDataset(dataset);
-  const v1::RunSpec spec = CenteredSpec(dataset, 12);
-  const RunDirectory whole(NewDirectory("run")), stopped(NewDirectory("run"));
-  ASSERT_OK(whole.WriteSpec(spec));
-  ASSERT_EQ(*TrainAlone(whole, spec), TrainingOutcome::kComplete);
-  ASSERT_EQ(*TrainAlone(stopped, spec, 7), TrainingOutcome::kInterrupted);
-  ASSERT_EQ(*TrainAlone(stopped, spec), TrainingOutcome::kComplete);
-  EXPECT_EQ(LossLines(stopped), LossLines(whole));
-  EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole));
-  const std::vector<float> means = MeansOf(whole);
-  ASSERT_EQ(means.size(), 2 * 16u);
-  EXPECT_GT(*std::ranges::max_element(means), 0.05f) << "inputs have a mean";
-  EXPECT_TRUE(std::ranges::all_of(means, [](float mean) { return std::abs(mean) < 4; }));
-  for (const int ranks : {1, 2, 3}) {
-    v1::RunSpec other = spec;
-    other.set_world_size(ranks);
-    other.mutable_batch()->set_micro_batch_size(1);
-    const RunDirectory run(NewDirectory("run"));
-    ASSERT_OK(run.WriteSpec(other));
-    RunThreadedRanks(ranks, [&](Communicator& communicator) {
-      std::ostringstream out;
-      LoopEnvironment environment;
-      environment.communicator = &communicator;
-      environment.now = StepClock();
-      environment.out = &out;
-      return TrainingLoop(run, other, environment).Run().status();
-    });
-    const std::vector<float> theirs = MeansOf(run);
-    ASSERT_EQ(theirs.size(), means.size());
-    for (size_t i = 0; i < means.size(); ++i) EXPECT_NEAR(theirs[i], means[i], 1e-4) << ranks;
-  }
-}
-
-TEST(InputMeansTest, AdaptersKeepTheMeansOfTheirBase) {
-  const fs::path dataset = NewDirectory("data");
-  WriteTinyDataset(dataset);
-  const RunDirectory base(NewDirectory("run")), tuned(NewDirectory("run"));
-  const v1::RunSpec first = CenteredSpec(dataset, 4);
-  ASSERT_OK(base.WriteSpec(first));
-  ASSERT_EQ(*TrainAlone(base, first), TrainingOutcome::kComplete);
-  v1::RunSpec asked;
-  asked.set_dataset_dir(dataset.string());
-  asked.set_init_from(base.root().string());
-  asked.set_num_steps(4);
-  asked.set_threads_per_rank(1);
-  asked.mutable_finetuning()->mutable_lora();
-  ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, ResolveRunSpec(asked));
-  ASSERT_OK(tuned.WriteSpec(spec));
-  ASSERT_EQ(*TrainAlone(tuned, spec), TrainingOutcome::kComplete);
-  EXPECT_EQ(MeansOf(tuned), MeansOf(base));
-}
-
-// arXiv 2412.14711, section 3.2: the coefficient follows the experts in use of the step before.
-TEST(TokenChoiceRunsTest, ReluPenaltyDrivesTheExpertsInUseTowardsTheirTarget) {
-  const fs::path dataset = NewDirectory("data");
-  WriteTinyDataset(dataset);
-  v1::RunSpec spec = RandomSpec(dataset, v1::TokenRouting::RELU, v1::DropoutConfig::BERNOULLI);
-  spec.mutable_model()->mutable_dropout()->set_rate(0);
-  spec.set_num_steps(150);
-  spec.mutable_model()->mutable_routing()->mutable_token()->set_active_experts(2);
-  spec = ResolveRunSpec(spec).value();
-  const RunDirectory run(NewDirectory("run"));
-  ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
-  const std::vector<v1::StepMetrics> steps = run.ReadMetrics(0).value();
-  for (size_t i = 0; i + 1 < steps.size(); ++i) {
-    const double now = steps[i].mean_active_experts(), l1 = steps[i].l1_coefficient();
-    EXPECT_NEAR(steps[i + 1].l1_coefficient(),
-                now > 2   ? l1 * 1.2
-                : now < 2 ? l1 / 1.2
-                          : l1,
-                1e-9 * l1);
-  }
-  EXPECT_GT(steps.front().mean_active_experts(), 3);
-  double late = 0;
-  for (size_t i = steps.size() - 50; i < steps.size(); ++i) {
-    late += steps[i].mean_active_experts() / 50;
-  }
-  EXPECT_LT(late, 3);
-  EXPECT_GT(late, 1);
 }
 
 // SMoE-Dropout, figure 1: after growing k, every doubling of the experts in use lowers the loss.

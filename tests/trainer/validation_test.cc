@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -14,10 +16,12 @@
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "runs/validation_spec.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "trainer/parallel/threaded_communicator.h"
+#include "trainer/training_loop.h"
 
 namespace braid {
 namespace validation_test {
@@ -260,6 +264,89 @@ TEST_F(ValidationTest, DefaultNumberOfWindowsIsOnePerHundredSequences) {
   EXPECT_EQ(windows(500, 4), 20);
   EXPECT_EQ(windows(500, 64), 320);
   EXPECT_EQ(windows(10, 4), 2) << "at least one per domain";
+}
+
+// The last interval may be shorter than the others, a run shorter than one interval, and a batch
+// smaller than at the end.
+TEST_F(ValidationTest, DefaultNumberOfWindowsFollowsWhatTheRunTrainsOn) {
+  const auto windows = [&](int64_t num_steps, int64_t every, int32_t first_batch) {
+    v1::RunSpec spec = TinySpec(dataset_, num_steps);
+    spec.mutable_batch()->set_global_batch_size(64);
+    if (first_batch > 0) {
+      spec.mutable_batch()->set_first_batch_size(first_batch);
+      spec.mutable_batch()->mutable_warmup()->set_steps(num_steps);
+    }
+    spec.mutable_validation()->mutable_every()->set_steps(every);
+    return ResolveRunSpec(spec)->validation().windows();
+  };
+  EXPECT_EQ(windows(1000, 1000, 0), 640);
+  EXPECT_EQ(windows(1000, 100000, 0), 640);
+  EXPECT_EQ(windows(1001, 1000, 0), 320) << "two validations";
+  EXPECT_NEAR(static_cast<double>(windows(1000, 1000, 4)), 340, 10) << "34 sequences on average";
+}
+
+// A forward pass takes a third of the arithmetic of training on the same tokens.
+TEST_F(ValidationTest, CostIsThatOfTheForwardPassesOfTheSlowestRank) {
+  const auto cost = [&](int64_t num_steps, int64_t every, int64_t windows, int32_t ranks) {
+    v1::RunSpec spec = TinyDenseSpec(dataset_, num_steps);
+    spec.set_world_size(ranks);
+    spec.mutable_validation()->mutable_every()->set_steps(every);
+    return CostOfValidation(spec, windows);
+  };
+  const auto share = [](double validation, double training) {
+    return validation / (validation + training);
+  };
+  EXPECT_NEAR(cost(1000, 100, 4, 1).share, share(10 * 4 / 3.0, 4000), 1e-9);
+  EXPECT_NEAR(cost(1000, 100, 4, 4).share, share(10 * 1 / 3.0, 1000), 1e-9);
+  EXPECT_NEAR(cost(1000, 100, 5, 4).share, share(10 * 2 / 3.0, 1000), 1e-9);
+  EXPECT_EQ(cost(1000, 100, 0, 1).share, 0);
+  const int64_t affordable = cost(1000, 1, 2, 1).affordable_steps;
+  EXPECT_LE(cost(1000, affordable, 2, 1).share, kMaxValidationShare);
+  EXPECT_GT(cost(1000, affordable - 1, 2, 1).share, kMaxValidationShare);
+  EXPECT_EQ(cost(10, 5, 8, 1).affordable_steps, 0);
+}
+
+TEST_F(ValidationTest, DefaultTakesAtMostOnePercentWithSeveralWindowsPerDomainOrRank) {
+  int num_bounded = 0;
+  for (const int64_t every : {1, 7, 100, 333, 2000, 9000}) {
+    for (const int32_t batch : {8, 64}) {
+      for (const int32_t ranks : {1, 3, 8}) {
+        v1::RunSpec spec = TinySpec(dataset_, 3001);
+        spec.set_world_size(ranks);
+        spec.mutable_batch()->set_global_batch_size(batch);
+        spec.mutable_validation()->mutable_every()->set_steps(every);
+        spec = *ResolveRunSpec(spec);
+        const int64_t windows = spec.validation().windows();
+        if (windows <= 2) continue;  // one per domain
+        ++num_bounded;
+        EXPECT_LE(CostOfValidation(spec, windows).share, kMaxValidationShare)
+            << every << " " << batch << " " << ranks;
+      }
+    }
+  }
+  EXPECT_GT(num_bounded, 20);
+}
+
+TEST_F(ValidationTest, LogNamesTheCostAndTheIntervalThatIsAffordable) {
+  v1::RunSpec spec = TinyDenseSpec(dataset_, 1000);
+  spec.mutable_validation()->mutable_every()->set_steps(100);
+  EXPECT_EQ(ValidationCostText(spec, 4),
+            "validation: 4 windows every 100 steps, about 0.33 % of the time");
+  spec.mutable_validation()->mutable_every()->set_steps(2);
+  EXPECT_EQ(ValidationCostText(spec, 2),
+            "validation: 2 windows every 2 steps, about 7.7 % of the time; with validation.every "
+            "of at least 17 steps it is at most 1 %");
+  const v1::RunSpec short_spec = Spec(4, 2, 8);
+  EXPECT_THAT(ValidationCostText(short_spec, 8), HasSubstr("; one validation alone takes more"));
+  std::ostringstream out;
+  SingleProcess alone;
+  LoopEnvironment environment;
+  environment.communicator = &alone;
+  environment.now = StepClock();
+  environment.out = &out;
+  EXPECT_OK(
+      TrainingLoop(RunDirectory(NewDirectory("run")), short_spec, environment).Run().status());
+  EXPECT_THAT(out.str(), HasSubstr(ValidationCostText(short_spec, 8) + "\n"));
 }
 
 TEST_F(ValidationTest, RefusesSettingsThatCannotWork) {

@@ -60,6 +60,7 @@ absl::Status GradientReducer::Finish() {
     }
     return absl::OkStatus();
   }
+  // Backward is over: the background thread may now occupy a core while it waits for other ranks.
   background_->SetUrgent(true);
   std::unique_lock lock(mutex_);
   readiness_.AddAll();

@@ -42,6 +42,8 @@ class MpiCommunicator : public Communicator {
   explicit MpiCommunicator(MPI_Comm comm) : comm_(comm) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &world_size_);
+    // By default MPI ends the program at once. An error that is returned is logged and recorded in
+    // exit.json first.
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
 

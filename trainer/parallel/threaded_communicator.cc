@@ -128,6 +128,7 @@ class ThreadedCommunicator final : public Communicator {
     RETURN_IF_ERROR(meeting_->Arrive());
     std::vector<T> sum;
     if (root == kEveryone || root == rank_) sum = SumShown<T>(values.size());
+    // Until all ranks arrive here, others may still read this buffer.
     RETURN_IF_ERROR(meeting_->Arrive());
     std::copy(sum.begin(), sum.end(), values.begin());
     return absl::OkStatus();

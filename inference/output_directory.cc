@@ -25,12 +25,6 @@ fs::path Beside(const fs::path& path, const char* ending) {
   return name += ending;
 }
 
-absl::Status Remove(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
-}
-
 absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(path, error))) return absl::OkStatus();
@@ -58,12 +52,12 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const O
   const fs::path path = Absolute(place.path);
   RETURN_IF_ERROR(CheckReplaceable(path, place));
   std::unique_ptr<OutputDirectory> output(new OutputDirectory(path, Beside(path, ".tmp")));
-  RETURN_IF_ERROR(Remove(output->staging_));
+  RETURN_IF_ERROR(RemoveTree(output->staging_));
   RETURN_IF_ERROR(MakeDirectories(output->staging_));
   return output;
 }
 
-OutputDirectory::~OutputDirectory() { (void)Remove(staging_); }
+OutputDirectory::~OutputDirectory() { (void)RemoveTree(staging_); }
 
 absl::Status OutputDirectory::Publish(const fs::path& content) {
   const fs::path aside = Beside(path_, ".old.tmp");
@@ -71,7 +65,7 @@ absl::Status OutputDirectory::Publish(const fs::path& content) {
   if (!fs::exists(path_, error) || fs::is_empty(path_, error)) {
     return PublishDirectory(content, path_);
   }
-  RETURN_IF_ERROR(Remove(aside));
+  RETURN_IF_ERROR(RemoveTree(aside));
   fs::rename(path_, aside, error);
   if (error) return SystemError("rename", path_, error.value());
   const absl::Status status = PublishDirectory(content, path_);
@@ -79,7 +73,7 @@ absl::Status OutputDirectory::Publish(const fs::path& content) {
     fs::rename(aside, path_, error);
     return status;
   }
-  return Remove(aside);
+  return RemoveTree(aside);
 }
 
 }  // namespace braid

@@ -2,15 +2,13 @@
 
 #include <google/protobuf/util/json_util.h>
 #include <poll.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/pipe_read.h"
 #include "base/status_macros.h"
 #include "inference/generation_turns.h"
 #include "inference/loaded_model.h"
@@ -36,7 +34,7 @@ class CommandInbox {
     pollfd ready = {.fd = descriptor_, .events = POLLIN, .revents = 0};
     while (!*ended && rest_.find('\n') == std::string::npos &&
            poll(&ready, 1, wait ? -1 : 0) != 0) {
-      *ended = !ReadSome();
+      *ended = !ReadAvailable(descriptor_, &rest_);
     }
     std::vector<v1::ServingCommand> commands;
     size_t start = 0;
@@ -49,14 +47,6 @@ class CommandInbox {
   }
 
  private:
-  // Reads what is available; returns false at the end of the input.
-  bool ReadSome() {
-    std::array<char, 65536> bytes;
-    const ssize_t n = read(descriptor_, bytes.data(), bytes.size());
-    if (n > 0) rest_.append(bytes.data(), static_cast<size_t>(n));
-    return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-  }
-
   const int descriptor_;
   std::string rest_;
 };

@@ -148,7 +148,7 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
   return json.dump(2) + "\n";
 }
 
-// The exported classes choose by what a token is, not by its id, its document or chance.
+// The exported classes choose by a token and its id, not by its document or a mean of inputs.
 absl::Status CheckGate(const v1::ModelConfig& config) {
   if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
     return absl::InvalidArgumentError(
@@ -167,10 +167,7 @@ absl::Status CheckGate(const v1::ModelConfig& config) {
         "model.routing.token.centered_input: the exported layout has no mean of inputs; export a "
         "model that was trained without centered_input");
   }
-  if (config.routing().token().gate() != v1::TokenRouting::HASH) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "model.routing.token.gate: got HASH, expected another gate: the layers of the exported "
-      "layout do not see token ids");
+  return absl::OkStatus();
 }
 
 // GPT-2's class has one FFN per layer.

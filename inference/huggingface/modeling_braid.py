@@ -126,7 +126,7 @@ class Ffn(nn.Module):
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
-    def forward(self, x, real, rows, by_prompt):
+    def forward(self, x, ids, real, rows, by_prompt):
         return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -164,7 +164,7 @@ class SoftMoe(nn.Module):
         self.router = nn.Linear(config.hidden_size, config.num_experts, bias=False)
         self.experts = Experts(config, config.intermediate_size)
 
-    def forward(self, x, real, rows, by_prompt):
+    def forward(self, x, ids, real, rows, by_prompt):
         """x [B, T, D]; real [B, T] is False for padding; rows[b] is the state of sequence b."""
         output = torch.zeros_like(x)
         for row, state in enumerate(rows):
@@ -246,18 +246,19 @@ class CosineGate(nn.Module):
 class TokenChoice(nn.Module):
     """The FFN of a layer whose tokens choose their experts (router TOKEN_CHOICE)."""
 
-    def __init__(self, config):
+    def __init__(self, config, number):
         super().__init__()
-        self.config = config
+        self.config, self.number = config, number
         if config.gate in ("LINEAR", "FROZEN", "RELU"):
             self.router = nn.Linear(config.hidden_size, config.num_experts, bias=False)
         elif config.gate == "COSINE":
             self.router = CosineGate(config)
         self.experts = Experts(config, config.moe_intermediate_size)
 
-    def forward(self, x, real, rows, by_prompt):
+    def forward(self, x, ids, real, rows, by_prompt):
+        """x [B, T, D]; ids [B, T] of the tokens."""
         tokens = x.flatten(0, 1)
-        chosen, weights = self.choose(tokens.float())
+        chosen, weights = self.choose(tokens.float(), ids.flatten())
         output = torch.zeros_like(tokens)
         e = self.experts
         for expert in range(self.config.num_experts):
@@ -267,11 +268,11 @@ class TokenChoice(nn.Module):
             output = output.index_add(0, token, weight * run(tokens[token], matrices))
         return output.view_as(x)
 
-    def choose(self, x):
-        """The experts [T, k] of tokens x [T, D] and the weights of their outputs; with the gate
-        RELU [T, E], where -1 stands for an expert without a positive score."""
+    def choose(self, x, ids):
+        """The experts [T, k] of tokens x [T, D] with ids [T] and the weights of their outputs; with
+        the gate RELU [T, E], where -1 stands for an expert without a positive score."""
         config, count, k = self.config, self.config.num_experts, self.config.num_experts_per_tok
-        scores = self.scores(x)
+        scores = self.scores(x, ids)
         if config.gate == "RELU":
             experts = torch.arange(count, device=x.device).expand_as(scores)
             return experts.masked_fill(scores <= 0, -1), scores
@@ -286,8 +287,10 @@ class TokenChoice(nn.Module):
         value = 1.0 if config.combine_weights == "ONES" else 1 / k
         return chosen, torch.full_like(chosen, value, dtype=x.dtype)
 
-    def scores(self, x):
+    def scores(self, x, ids):
         config = self.config
+        if config.gate == "HASH":
+            return hash_scores(ids, self.number, config.num_experts)
         if config.gate == "RANDOM":
             if config.num_experts_per_tok < config.num_experts:
                 raise ValueError("the gate RANDOM is defined for all experts together only; set "
@@ -302,6 +305,28 @@ class TokenChoice(nn.Module):
         return functional.linear(x, self.router.weight.float())
 
 
+def scramble(x):
+    """The output function of SplitMix64, of int64, whose products wrap like unsigned ones."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * signed(factor)
+    return x
+
+
+def signed(number):
+    """The signed integer with the same lowest 64 bits."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def hash_scores(ids, layer, count):
+    """Numbers [T, count] in [0, 1) for token ids [T], a function of layer, id and expert."""
+    golden, ids = 0x9E3779B97F4A7C15, ids.long()
+    layer = scramble(torch.full_like(ids, signed(layer + golden)))
+    key = scramble((layer ^ ids) + signed(golden))
+    experts = torch.tensor([signed(e * golden) for e in range(count)], device=ids.device)
+    bits = scramble(key[:, None] + experts)
+    return (((bits >> 11) & ((1 << 53) - 1)).double() * 2.0**-53).float()
+
+
 def run(x, matrices):
     gate, up, down = matrices
     hidden = functional.silu(functional.linear(x, gate)) * functional.linear(x, up)
@@ -313,8 +338,12 @@ class Layer(nn.Module):
         super().__init__()
         has_experts = config.moe_layers is None or number in config.moe_layers
         self.self_attn = Attention(config, number)
-        moe = TokenChoice if config.router == "TOKEN_CHOICE" else SoftMoe
-        self.mlp = moe(config) if has_experts else Ffn(config)
+        if not has_experts:
+            self.mlp = Ffn(config)
+        elif config.router == "TOKEN_CHOICE":
+            self.mlp = TokenChoice(config, number)
+        else:
+            self.mlp = SoftMoe(config)
         self.input_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         self.post_attention_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
 
@@ -391,7 +420,7 @@ class BraidSoftMoeForCausalLM(PreTrainedModel, GenerationMixin):
             x = layer.input_layernorm(h)
             h = h + layer.self_attn(x, rotary, mask, past_key_values)
             x = layer.post_attention_layernorm(h)
-            h = h + layer.mlp(x, real[:, past:], rows[number], by_prompt)
+            h = h + layer.mlp(x, input_ids, real[:, past:], rows[number], by_prompt)
         logits = self.lm_head(self.model.norm(h))
         cap = self.config.logit_soft_cap
         if cap:

@@ -202,6 +202,22 @@ TEST_F(ModelExportTest, TokenChoiceCannotBeBaked) {
   EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
 }
 
+// reference_models_test compares what they compute.
+TEST_F(ModelExportTest, ModelsThatChooseByTokenIdHaveNoTensorsOfAGate) {
+  v1::ModelConfig config = ExportedConfig(4);
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::HASH);
+  config = ResolveModelConfig(config).value();
+  ASSERT_OK_AND_ASSIGN(const auto response, Export(Request(*RandomModel(config))));
+  EXPECT_EQ(response.architecture(), "BraidSoftMoeForCausalLM");
+  EXPECT_EQ(Config("out")["gate"], "HASH");
+  EXPECT_EQ(Config("out")["combine_weights"], "EQUAL");
+  ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(scratch_ / "out/model.safetensors"));
+  EXPECT_NE(weights.Find("model.layers.1.mlp.experts.down_proj.weight"), nullptr);
+  EXPECT_EQ(weights.Find("model.layers.1.mlp.router.weight"), nullptr);
+  EXPECT_NE(ModelingBraid().find("def hash_scores("), std::string_view::npos);
+}
+
 TEST_F(ModelExportTest, OnlyExpertModelsKeepABoundOfTheLogits) {
   v1::ModelConfig config = ExportedConfig(1);
   config.set_logit_soft_cap(30);

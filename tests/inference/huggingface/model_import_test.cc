@@ -31,7 +31,7 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   chosen.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::FROZEN);
   chosen.mutable_routing()->mutable_token()->set_combine_weights(v1::TokenRouting::ONES);
   chosen.mutable_routing()->mutable_token()->set_active_experts(3);
-  v1::ModelConfig relu = chosen, cosine = chosen;
+  v1::ModelConfig relu = chosen, cosine = chosen, hash = chosen;
   chosen = ResolveModelConfig(chosen).value();
   relu.mutable_routing()->clear_token();
   relu.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::RELU);
@@ -39,13 +39,15 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   cosine.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::COSINE);
   cosine.mutable_routing()->mutable_token()->set_projection_width(5);
   cosine = ResolveModelConfig(cosine).value();
+  hash.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::HASH);
+  hash = ResolveModelConfig(hash).value();
   v1::ModelConfig masked = ExportedConfig(1);
   masked.set_attention_mask(v1::DOCUMENT);
   masked.set_document_end(2);
   v1::ModelConfig capped = ExportedConfig(4);
   capped.set_logit_soft_cap(12.5);
   for (const v1::ModelConfig& config : {ExportedConfig(1), tied, ExportedConfig(4), plain_moe,
-                                        chosen, relu, cosine, masked, capped}) {
+                                        chosen, relu, cosine, hash, masked, capped}) {
     const auto model = RandomModel(config);
     for (const int64_t shard : {int64_t{3000}, kDefaultShardBytes}) {
       PutSource(*model, {.max_shard_bytes = shard});

@@ -70,6 +70,20 @@ def swiglu(x, gate, up, down):
     return linear(silu(linear(x, gate)) * linear(x, up), down)
 
 
+def split_mix(state):
+    """The number that SplitMix64 returns in a state before the increment."""
+    state = (state + 0x9E3779B97F4A7C15) % 2**64
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
+    return state ^ (state >> 31)
+
+
+def hash_score(layer, token_id, expert):
+    """Number `expert` - 1 after a state that depends on the layer and the token."""
+    state = split_mix(split_mix(layer) ^ token_id) + (expert - 1) * 0x9E3779B97F4A7C15
+    return (split_mix(state % 2**64) >> 11) * 2.0**-53
+
+
 class Model:
     def __init__(self, directory):
         self.config = json.loads((directory / "config.json").read_text())
@@ -177,8 +191,10 @@ class Model:
         gate, up, down = (torch.einsum("e,eij->ij", weights, m) for m in (gate, up, down))
         return swiglu(x, gate, up, down)
 
-    def gate_scores(self, number, token, key_means):
+    def gate_scores(self, number, token, token_id, key_means):
         """The score of each expert for a token [D]."""
+        if self.config["gate"] == "HASH":
+            return torch.tensor([hash_score(number, token_id, e) for e in range(len(key_means))])
         if self.config["gate"] == "KEY_MEAN":
             return linear(token, key_means)
         vectors = self.layer(number, "mlp.router")
@@ -190,13 +206,13 @@ class Model:
         scale = self.weights[f"model.layers.{number}.mlp.router.log_scale"].exp()
         return cosines * min(scale.item(), 100)
 
-    def token_choice(self, number, token):
+    def token_choice(self, number, token, token_id):
         """The output of one token [D] that chooses its experts."""
         config = self.config
         gate, up, down = (
             self.layer(number, f"mlp.experts.{name}_proj") for name in ("gate", "up", "down")
         )
-        scores = self.gate_scores(number, token, gate.mean(1)).tolist()
+        scores = self.gate_scores(number, token, token_id, gate.mean(1)).tolist()
         if config["gate"] == "RELU":
             return sum((s * swiglu(token, gate[e], up[e], down[e])
                         for e, s in enumerate(scores) if s > 0), torch.zeros_like(token))
@@ -214,11 +230,12 @@ class Model:
         }[config["combine_weights"]]
         return sum(w * swiglu(token, gate[e], up[e], down[e]) for w, e in zip(weights, chosen))
 
-    def ffn(self, number, x):
+    def ffn(self, number, x, tokens):
         if f"model.layers.{number}.mlp.experts.gate_proj.weight" not in self.weights:
             return swiglu(x, *(self.layer(number, f"mlp.{n}_proj") for n in ("gate", "up", "down")))
         if self.config["router"] == "TOKEN_CHOICE":
-            return torch.stack([self.token_choice(number, token) for token in x])
+            pairs = zip(x, tokens.tolist())
+            return torch.stack([self.token_choice(number, *pair) for pair in pairs])
         outputs = [self.expert_ffn(number, *piece) for piece in self.decisions(number, x)]
         return torch.cat(outputs)
 
@@ -229,7 +246,7 @@ class Model:
         for number in range(self.config["num_hidden_layers"]):
             h = h + self.attention(number, rms_norm(h, self.layer(number, "input_layernorm"), epsilon))
             x = rms_norm(h, self.layer(number, "post_attention_layernorm"), epsilon)
-            h = h + self.ffn(number, x)
+            h = h + self.ffn(number, x, tokens)
         h = rms_norm(h, self.weights["model.norm.weight"], epsilon)
         tied = self.config["tie_word_embeddings"]
         assert tied != ("lm_head.weight" in self.weights)

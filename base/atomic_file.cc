@@ -25,14 +25,6 @@ constexpr size_t kPendingBytes = 256 << 10;
 constexpr int64_t kPieceBytes = 1 << 20;
 constexpr char kUnresumable[] = "braid/unresumable";
 
-absl::Status SyncPath(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return SystemError("open", path, errno);
-  const absl::Cleanup close = [descriptor] { ::close(descriptor); };
-  if (::fsync(descriptor) != 0) return SystemError("flush", path, errno);
-  return absl::OkStatus();
-}
-
 std::filesystem::path ParentOf(const std::filesystem::path& path) {
   const auto parent = path.parent_path();
   return parent.empty() ? "." : parent;
@@ -330,6 +322,14 @@ absl::StatusOr<FileSummary> SummarizeFile(const std::filesystem::path& path) {
   return summary;
 }
 
+absl::Status SyncPath(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return SystemError("open", path, errno);
+  const absl::Cleanup close = [descriptor] { ::close(descriptor); };
+  if (::fsync(descriptor) != 0) return SystemError("flush", path, errno);
+  return absl::OkStatus();
+}
+
 absl::Status MakeDirectories(const std::filesystem::path& path) {
   const auto directory = WithoutSlash(path);
   std::error_code error;
@@ -345,6 +345,12 @@ absl::Status MakeDirectories(const std::filesystem::path& path) {
     return SystemError("create directory", directory, reason);
   }
   return SyncPath(ParentOf(directory));
+}
+
+absl::Status RemoveTree(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
 }
 
 absl::Status PublishDirectory(const std::filesystem::path& temporary,

@@ -150,8 +150,14 @@ absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
 // Computes length and CRC of an existing file, reading it in blocks.
 absl::StatusOr<FileSummary> SummarizeFile(const std::filesystem::path& path);
 
+// Flushes a file, or the entries of a directory, to the device.
+absl::Status SyncPath(const std::filesystem::path& path);
+
 // Creates `path` and its missing parents; succeeds if it exists already.
 absl::Status MakeDirectories(const std::filesystem::path& path);
+
+// Removes a file, or a directory with everything below it; succeeds if there is none.
+absl::Status RemoveTree(const std::filesystem::path& path);
 
 // Flushes every file and directory below `temporary`, renames it to `final` and flushes the parent.
 // ALREADY_EXISTS if `final` is a non-empty directory; nothing has changed then. Requires both to be

@@ -20,16 +20,9 @@ namespace {
 
 constexpr int kCallbackMilliseconds = 50;
 
-std::vector<char*> PointersTo(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& string : strings) pointers.push_back(string.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // posix_spawn rather than fork: other threads may hold locks, of the allocator for one, that would
 // never be released in a forked copy.
-absl::StatusOr<pid_t> Spawn(ChildProcessOptions options) {
+absl::StatusOr<pid_t> Spawn(const ChildProcessOptions& options) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_t attributes;
@@ -53,9 +46,9 @@ absl::StatusOr<pid_t> Spawn(ChildProcessOptions options) {
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const std::vector<char*> arguments = PointersTo(options.arguments);
+  const std::vector<char*> arguments = ExecPointers(options.arguments);
   const std::vector<char*> environment =
-      options.environment ? PointersTo(*options.environment) : std::vector<char*>();
+      options.environment ? ExecPointers(*options.environment) : std::vector<char*>();
   pid_t pid = -1;
   const int error =
       posix_spawn(&pid, options.program.c_str(), &files, &attributes, arguments.data(),
@@ -74,6 +67,13 @@ pid_t WaitForChild(pid_t pid, int* status) {
 }
 
 }  // namespace
+
+std::vector<char*> ExecPointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildProcessOptions& options) {
   const absl::StatusOr<pid_t> pid = Spawn(options);

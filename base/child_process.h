@@ -71,6 +71,10 @@ class ChildProcess {
   End end_;
 };
 
+// Returns pointers to the strings and a null pointer after them: argv or the environment of exec
+// and posix_spawn, which change neither. Valid as long as the strings are.
+std::vector<char*> ExecPointers(const std::vector<std::string>& strings);
+
 }  // namespace braid
 
 #endif  // BRAID_BASE_CHILD_PROCESS_H_

@@ -7,6 +7,7 @@
 #include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/routing_view.h"
 #include "client/terminal/terminal_text.h"
 
@@ -20,11 +21,12 @@ struct RoutingOptions {
   bool strict = false;
 };
 
-v1::AnalyzeRoutingRequest RequestOf(const RoutingOptions& options) {
+absl::StatusOr<v1::AnalyzeRoutingRequest> RequestOf(Session& session,
+                                                    const RoutingOptions& options) {
   v1::AnalyzeRoutingRequest request;
   request.set_model(ModelReference(options.model));
   if (!options.dataset.empty()) {
-    request.set_dataset_dir(std::filesystem::absolute(options.dataset).lexically_normal().string());
+    ASSIGN_OR_RETURN(*request.mutable_dataset_dir(), DatasetDirectory(session, options.dataset));
   }
   request.mutable_layers()->Assign(options.layers.begin(), options.layers.end());
   request.set_max_windows_per_domain(options.max_windows);
@@ -35,7 +37,7 @@ v1::AnalyzeRoutingRequest RequestOf(const RoutingOptions& options) {
 }
 
 absl::Status AnalyzeRouting(Session& session, const RoutingOptions& options) {
-  const v1::AnalyzeRoutingRequest request = RequestOf(options);
+  ASSIGN_OR_RETURN(const v1::AnalyzeRoutingRequest request, RequestOf(session, options));
   return RunAnalysis<v1::AnalyzeRoutingRequest, v1::AnalyzeRoutingEvent>(
       session, &AnalysisClient::AnalyzeRouting, request,
       [](const v1::AnalyzeRoutingEvent&) { return "route"; }, "windows", options.output,
@@ -56,24 +58,21 @@ void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
       ->required();
   AddStrict(command, &options->strict);
   command->add_option("--data", options->dataset,
-                      "Dataset directory with the held-out text (default: the run's own)");
+                      "Corpus job or dataset directory with the held-out text (default: "
+                      "the run's own)");
   command
       ->add_option("--layers", options->layers,
                    "Layers, such as 0,2,3 (default: all layers with experts)")
       ->delimiter(',')
       ->check(IntegerBetween(0, INT32_MAX));
-  command
-      ->add_option("--max-windows", options->max_windows,
-                   "Maximum windows per domain (default: all)")
-      ->check(PositiveInt32());
+  AddMaxWindows(command, &options->max_windows);
   command
       ->add_option(
           "--texts", options->texts,
           "Print the N top-activating segments of each expert (default: none; 3 in HTML and "
           "JSON)")
       ->check(IntegerBetween(1, 100));
-  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(1, 1024));
+  AddThreads(command, &options->threads);
   command->add_option("-o,--output", options->output,
                       "Write an HTML page with charts to this file");
   command->footer(

@@ -17,6 +17,7 @@
 #include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "cli/expert_split_flags.h"
 #include "client/terminal/table.h"
 #include "client/terminal/terminal_text.h"
@@ -35,10 +36,13 @@ struct ExpertsOptions {
   FieldFlags split{"braid.v1.ExpertSplit", std::nullopt};
 };
 
-absl::StatusOr<v1::AnalyzeExpertsRequest> RequestOf(const ExpertsOptions& options) {
+absl::StatusOr<v1::AnalyzeExpertsRequest> RequestOf(Session& session,
+                                                    const ExpertsOptions& options) {
   v1::AnalyzeExpertsRequest request;
   request.set_model(ModelReference(options.model));
-  request.set_dataset_dir(AbsolutePath(options.dataset));
+  if (!options.dataset.empty()) {
+    ASSIGN_OR_RETURN(*request.mutable_dataset_dir(), DatasetDirectory(session, options.dataset));
+  }
   if (options.routing_seed.has_value()) request.set_routing_seed(*options.routing_seed);
   request.set_max_windows_per_domain(options.max_windows);
   request.set_num_threads(options.threads);
@@ -95,7 +99,7 @@ void PrintActivity(const v1::ExpertActivity& activity, std::ostream& out) {
 }
 
 absl::Status AnalyzeExperts(Session& session, const ExpertsOptions& options) {
-  ASSIGN_OR_RETURN(const v1::AnalyzeExpertsRequest request, RequestOf(options));
+  ASSIGN_OR_RETURN(const v1::AnalyzeExpertsRequest request, RequestOf(session, options));
   return RunAnalysis<v1::AnalyzeExpertsRequest, v1::AnalyzeExpertsEvent>(
       session, &AnalysisClient::AnalyzeExperts, request,
       [](const v1::AnalyzeExpertsEvent&) { return "measure"; }, "windows", options.output,
@@ -112,18 +116,12 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
       ->required();
   AddStrict(command, &options->strict);
   command->add_option("--data", options->dataset,
-                      "Dataset directory with the held-out text (default: the run's own)");
+                      "Corpus job or dataset directory with the held-out text (default: "
+                      "the run's own)");
   AddExpertSplit(command, &options->split);
-  command
-      ->add_option("--routing-seed", options->routing_seed,
-                   "Seed for the gate RANDOM (default: use all experts)")
-      ->check(Seed());
-  command
-      ->add_option("--max-windows", options->max_windows,
-                   "Maximum windows per domain (default: all)")
-      ->check(PositiveInt32());
-  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(1, 1024));
+  AddRoutingSeed(command, &options->routing_seed);
+  AddMaxWindows(command, &options->max_windows);
+  AddThreads(command, &options->threads);
   command
       ->add_option("--task", options->tasks,
                    "Built-in task whose prompts are measured too, as a domain; repeatable")

@@ -13,6 +13,7 @@
 #include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/table.h"
 #include "client/terminal/terminal_text.h"
 
@@ -153,8 +154,7 @@ void AddAnalyzeLayers(CommandLine& program, CLI::App* analyze) {
                    "repeatable")
       ->allow_extra_args(false);
   command->add_option("--data", options->tasks_dir, "Directory with one folder of files per task");
-  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(1, 1024));
+  AddThreads(command, &options->threads);
   command->add_option("-o,--output", options->output,
                       "Write an HTML page with charts to this file");
   command->footer(

@@ -239,19 +239,6 @@ std::string FlagWord(const std::string& enum_name) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(enum_name, {{"_", "-"}}));
 }
 
-void AddInputNoise(CLI::App* command, InputNoiseFlags* flags) {
-  CLI::Option* const noise =
-      command
-          ->add_option(
-              "--embedding-noise", flags->noise,
-              "Add uniform noise of at most this many standard deviations of the embedding "
-              "matrix to the token embeddings (default: 0)")
-          ->check(AtLeastZero());
-  command->add_option("--noise-seed", flags->seed, "Seed of that noise (default: 0)")
-      ->check(Seed())
-      ->needs(noise);
-}
-
 void AddStrict(CLI::App* command, bool* strict) {
   const bool by_default = *strict;
   CLI::Option* const refuse = command->add_flag(

@@ -77,14 +77,6 @@ std::string FlagWord(const std::string& enum_name);
 // the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
 void AddStrict(CLI::App* command, bool* strict);
 
-// Noise on the token embeddings in evaluation.
-struct InputNoiseFlags {
-  double noise = 0;
-  uint64_t seed = 0;
-};
-// Adds --embedding-noise and --noise-seed. `flags` must outlive the command.
-void AddInputNoise(CLI::App* command, InputNoiseFlags* flags);
-
 }  // namespace braid
 
 #endif  // BRAID_CLI_ARGUMENTS_H_

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/evaluation_table.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/source_warning.h"
@@ -53,10 +54,12 @@ struct PerplexityOptions {
   bool strict = false;
 };
 
-v1::EvaluateRequest RequestOf(const PerplexityOptions& options) {
+absl::StatusOr<v1::EvaluateRequest> RequestOf(Session& session, const PerplexityOptions& options) {
   v1::EvaluateRequest request;
   for (const std::string& model : options.models) request.add_models(ModelReference(model));
-  if (!options.dataset.empty()) request.set_dataset_dir(AbsolutePath(options.dataset));
+  if (!options.dataset.empty()) {
+    ASSIGN_OR_RETURN(*request.mutable_dataset_dir(), DatasetDirectory(session, options.dataset));
+  }
   for (const std::string& path : options.text) request.add_paths(AbsolutePath(path));
   if (options.routing != "prompt") request.add_routings(v1::SEGMENT_ROUTING);
   if (options.routing != "segment") request.add_routings(v1::PROMPT_ROUTING);
@@ -92,11 +95,12 @@ int WidthOfOutput() {
 }
 
 absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) {
+  ASSIGN_OR_RETURN(const v1::EvaluateRequest request, RequestOf(session, options));
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
   CatchInterrupts();
   const absl::StatusOr<v1::EvaluationResult> result =
-      client.Evaluate(RequestOf(options), [&](const v1::EvaluateEvent& event) {
+      client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
         board.Update("evaluate", ProgressOf(event, "windows"));
       });
   if (Interrupted()) return absl::CancelledError("interrupted");
@@ -119,8 +123,8 @@ void AddText(CLI::App* command, PerplexityOptions* options) {
                    "first")
       ->required();
   CLI::Option* data = command->add_option("--data", options->dataset,
-                                          "Dataset whose held-out split to score (default: the "
-                                          "first run's own)");
+                                          "Corpus job or dataset directory whose held-out split to "
+                                          "score (default: the first run's own)");
   command
       ->add_option("--text", options->text,
                    "Score files and directories instead, read as by 'braid submit'")
@@ -140,23 +144,10 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(OneOf({"average", "next-domain", "uniform"}));
-  command
-      ->add_option(
-          "--active-experts", options->active_experts,
-          "Score TOKEN_CHOICE models with these numbers of experts per token, separated by "
-          "commas (default: as last trained)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(PositiveInt32());
-  command
-      ->add_option("--routing-seed", options->routing_seed,
-                   "Seed for the gate RANDOM (default: use all experts)")
-      ->check(Seed());
+  AddActiveExperts(command, &options->active_experts);
+  AddRoutingSeed(command, &options->routing_seed);
   AddInputNoise(command, &options->noise);
-  command
-      ->add_option("--max-windows", options->max_windows,
-                   "Maximum windows per domain (default: all)")
-      ->check(PositiveInt32());
+  AddMaxWindows(command, &options->max_windows);
   command
       ->add_option("--bootstrap", options->bootstrap,
                    "Bootstrap resamples of the confidence intervals (default: 1000)")
@@ -169,8 +160,7 @@ void AddScoring(CLI::App* command, PerplexityOptions* options) {
   command->add_option("--show", options->show, "Measure to tabulate by domain for several models")
       ->check(OneOf({"perplexity", "bits-per-byte", "with-first-segment"}))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(1, 1024));
+  AddThreads(command, &options->threads);
 }
 
 void AddEvalPerplexity(CommandLine& program, CLI::App* eval) {

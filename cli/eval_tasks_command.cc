@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/source_warning.h"
 #include "client/terminal/tasks_table.h"
@@ -157,18 +158,8 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
   command->add_option("--routing", options->routing, "Routing at inference")
       ->check(OneOf({"segment", "prompt", "both"}))
       ->capture_default_str();
-  command
-      ->add_option(
-          "--active-experts", options->active_experts,
-          "Score a TOKEN_CHOICE model with these numbers of experts per token, separated by "
-          "commas (default: as last trained)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(PositiveInt32());
-  command
-      ->add_option("--routing-seed", options->routing_seed,
-                   "Seed for the gate RANDOM (default: use all experts)")
-      ->check(Seed());
+  AddActiveExperts(command, &options->active_experts);
+  AddRoutingSeed(command, &options->routing_seed);
   AddInputNoise(command, &options->noise);
   command
       ->add_option("--max-examples", options->max_examples,
@@ -176,8 +167,7 @@ void AddAsking(CLI::App* command, TasksOptions* options) {
       ->check(PositiveInt32());
   command->add_option("--seed", options->seed, "Seed of the choice of demonstrations (default: 0)")
       ->check(Seed());
-  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(1, 1024));
+  AddThreads(command, &options->threads);
   command->add_option(
       "--answers", options->answers,
       "Directory of answers, from which an interrupted evaluation continues (default: "

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/source_warning.h"
 #include "formats/safetensors.h"
 #include "formats/sentencepiece_json.h"
@@ -219,11 +220,7 @@ void AddExport(CommandLine& program) {
   command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
       ->required();
   command->add_option("-o,--output", options->output, "Output directory")->required();
-  command
-      ->add_option(
-          "--active-experts", options->active_experts,
-          "Experts that each token of a TOKEN_CHOICE model uses (default: as last trained)")
-      ->check(PositiveInt32());
+  AddActiveExperts(command, &options->active_experts);
   const CLI::Option* bake = command->add_option(
       "--bake", options->bake,
       "Export the dense model that routing on this prompt produces; @FILE reads the prompt from a "
@@ -246,8 +243,7 @@ void AddExport(CommandLine& program) {
       ->excludes(adapter);
   command->add_flag("--force", options->force, "Overwrite an existing export");
   AddStrict(command, &options->strict);
-  command->add_option("--threads", options->threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(1, 1024));
+  AddThreads(command, &options->threads);
   command->footer(
       "A dense model is exported as a standard LLaMA, Qwen2, Qwen3 or GPT-2;\n"
       "docs/formats/export.md describes models with experts.\n"

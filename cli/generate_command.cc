@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "cli/generation_json.h"
 #include "cli/prompt_batch.h"
 #include "cli/prompt_list.h"
@@ -264,14 +265,8 @@ void AddSampling(CLI::App* command, GenerateOptions& options) {
       ->check(Seed());
   command->add_option("--routing", options.routing,
                       "Routing at inference: prompt or segment (default: prompt)");
-  command
-      ->add_option("--active-experts", options.active_experts,
-                   "Experts per token of a TOKEN_CHOICE model (default: as last trained)")
-      ->check(PositiveInt32());
-  command
-      ->add_option("--routing-seed", options.routing_seed,
-                   "Seed for the gate RANDOM (default: use all experts)")
-      ->check(Seed());
+  AddActiveExperts(command, &options.active_experts);
+  AddRoutingSeed(command, &options.routing_seed);
   command->add_flag(
       "--show-routing", options.show_routing,
       "Print the router weights of each layer to standard error whenever they change");

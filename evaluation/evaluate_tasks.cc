@@ -3,23 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "evaluation/inference_routings.h"
 #include "evaluation/task_prompts.h"
+#include "evaluation/task_request.h"
 #include "evaluation/tasks/task_comparison.h"
 #include "evaluation/tasks/task_evaluation.h"
 #include "evaluation/tasks/task_examples.h"
@@ -28,8 +24,6 @@
 #include "evaluation/trained_shares.h"
 #include "formats/contamination.h"
 #include "formats/tokenizer.h"
-#include "model/config/inference_experts.h"
-#include "model/config/model_config.h"
 #include "model/language_model.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
@@ -40,92 +34,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using EmitTaskEvent = std::function<void(const v1::EvaluateTasksEvent&)>;
-
-constexpr int64_t kMaxShots = 256;
-
-// Returns the specification of a task; one with only a name refers to the built-in task.
-absl::StatusOr<v1::TaskSpec> ResolveTask(const v1::TaskSpec& asked) {
-  v1::TaskSpec name_only;
-  name_only.set_name(asked.name());
-  if (asked.SerializeAsString() == name_only.SerializeAsString()) return BuiltinTask(asked.name());
-  RETURN_IF_ERROR(CheckTaskSpec(asked));
-  return asked;
-}
-
-// Names must be unique, because answers and results are stored by name.
-absl::Status CheckNames(const std::vector<v1::TaskSpec>& specs) {
-  std::set<std::string> names;
-  for (const v1::TaskSpec& spec : specs) {
-    if (!names.insert(spec.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tasks: \"", spec.name(), "\" is used by two tasks; give each task its own name"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Returns the tasks that were requested by name, whose files must exist.
-absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const v1::EvaluateTasksRequest& request) {
-  std::vector<v1::TaskSpec> specs;
-  for (const v1::TaskSpec& asked : request.tasks()) {
-    ASSIGN_OR_RETURN(v1::TaskSpec spec, ResolveTask(asked));
-    RETURN_IF_ERROR(FindExamples(spec, request.data_dir()).status());
-    specs.push_back(std::move(spec));
-  }
-  RETURN_IF_ERROR(CheckNames(specs));
-  return specs;
-}
-
-// Returns the tasks to load, one at a time.
-absl::StatusOr<std::vector<v1::TaskSpec>> TasksToAsk(const v1::EvaluateTasksRequest& request,
-                                                     v1::TasksResult* result) {
-  if (!request.tasks().empty()) return NamedTasks(request);
-  std::vector<v1::TaskSpec> there;
-  ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, BuiltinTasks());
-  for (const v1::TaskSpec& spec : specs) {
-    const absl::Status found = FindExamples(spec, request.data_dir()).status();
-    if (found.ok()) {
-      there.push_back(spec);
-    } else {
-      (*result->mutable_skipped())[spec.name()] = std::string(found.message());
-    }
-  }
-  if (!there.empty()) return there;
-  return absl::NotFoundError(
-      absl::StrCat(request.data_dir(),
-                   " holds no task's files; 'braid eval tasks --list' lists the expected "
-                   "files"));
-}
-
-absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& request,
-                                          const ModelPath& path) {
-  if (request.answers_dir().empty() && !path.run) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path.checkpoint.string(),
-                     " is not in a run directory, where answers are stored; name a directory for "
-                     "them (--answers)"));
-  }
-  const fs::path directory = request.answers_dir().empty()
-                                 ? *path.run / (path.state.use_average ? "tasks-ema" : "tasks")
-                                 : fs::path(request.answers_dir());
-  RETURN_IF_ERROR(MakeDirectories(directory));
-  return directory;
-}
-
-// Identifies weights and tokenizer by the digests in the checkpoint's manifest.
-absl::StatusOr<std::string> IdentityOf(const fs::path& checkpoint) {
-  ASSIGN_OR_RETURN(const FileSummary manifest, SummarizeFile(checkpoint / "manifest.json"));
-  return absl::StrCat(checkpoint.filename().string(), " ", manifest.bytes, " ", manifest.crc32c);
-}
-
-absl::StatusOr<std::vector<v1::InferenceRouting>> Routings(const v1::EvaluateTasksRequest& request,
-                                                           const v1::ModelConfig& model) {
-  ASSIGN_OR_RETURN(std::vector<v1::InferenceRouting> routings,
-                   ResolveRoutings(request.routings(), {v1::SEGMENT_ROUTING, v1::PROMPT_ROUTING}));
-  // Without experts, and where every token chooses, all routings are the same.
-  if (!UsesExperts(model) || model.routing().router() == v1::TOKEN_CHOICE) routings.resize(1);
-  return routings;
-}
 
 AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string identity) {
   AskedModel asked;
@@ -171,48 +79,12 @@ class ProgressEvents {
   std::chrono::steady_clock::time_point told_;
 };
 
-absl::Status CheckRange(const char* field, int64_t got, int64_t most) {
-  if (got >= 0 && got <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": got ", got, ", expected 0 to ", most));
-}
-
-absl::Status CheckRequest(const v1::EvaluateTasksRequest& request) {
-  if (request.data_dir().empty()) {
-    return absl::InvalidArgumentError(
-        "data_dir: got none, expected the directory with the files of the tasks");
-  }
-  RETURN_IF_ERROR(CheckRange("num_shots", request.num_shots(), kMaxShots));
-  return CheckRange("max_examples", request.max_examples(), std::numeric_limits<int32_t>::max());
-}
-
 // Returns the comparison of a run's dataset with evaluation data; nullopt without one.
 absl::StatusOr<std::optional<Contamination>> ContaminationOf(const std::optional<fs::path>& run) {
   if (!run.has_value()) return std::nullopt;
   const absl::StatusOr<v1::RunSpec> spec = RunDirectory(*run).ReadSpec();
   if (!spec.ok()) return std::nullopt;  // the model was imported or moved
   return ReadContamination(spec->dataset_dir());
-}
-
-// Returns the numbers of active experts to ask a model with: those requested, otherwise its own; 0
-// for a model whose tokens do not choose experts.
-absl::StatusOr<std::vector<int>> ActiveExperts(const v1::EvaluateTasksRequest& request,
-                                               const v1::ModelConfig& model,
-                                               bool has_routing_seed) {
-  std::vector<int> numbers;
-  for (int i = 0; i < request.active_experts_size(); ++i) {
-    const int active = request.active_experts(i);
-    RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active,
-                                       has_routing_seed));
-    if (std::ranges::find(numbers, active) == numbers.end()) numbers.push_back(active);
-  }
-  if (numbers.empty()) numbers.push_back(InferenceExperts(model, has_routing_seed));
-  return numbers;
-}
-
-// Returns the number of demonstrations; -1 for that of the task. A label head is asked without.
-int ShotsAsked(const v1::EvaluateTasksRequest& request, const v1::ModelConfig& model) {
-  if (request.has_num_shots()) return request.num_shots();
-  return model.has_label_head() ? 0 : -1;
 }
 
 class TaskRun {
@@ -230,7 +102,7 @@ class TaskRun {
         contamination_(contamination),
         trained_(trained),
         emit_(emit) {
-    options_.num_shots = ShotsAsked(request, weights.config());
+    options_.num_shots = ShotsToAsk(request, weights.config());
     options_.seed = request.seed();
     options_.max_examples = request.max_examples();
     options_.answers_dir = answers_dir;
@@ -306,66 +178,20 @@ class TaskRun {
   TaskEvaluationOptions options_;
 };
 
-// One of the models of a request, and where its answers are.
-struct TaskModel {
-  std::string name;  // as requested
-  ModelPath path;
-  fs::path answers_dir;
-  std::string identity;
-  std::optional<uint64_t> routing_seed;  // the request's, if the model's gate takes one
-};
-
-absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
-                                        const std::string& name) {
-  ASSIGN_OR_RETURN(ModelPath path, FindModel(name, request.strict()));
-  ASSIGN_OR_RETURN(fs::path answers_dir, AnswersDirectory(request, path));
-  ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
-  if (path.state.use_average) identity += " average";
-  std::optional<uint64_t> routing_seed;
-  if (request.has_routing_seed() &&
-      CheckRoutingSeed(path.state.model, request.routing_seed()).ok()) {
-    routing_seed = request.routing_seed();
-    absl::StrAppend(&identity, " routing ", *routing_seed);
-  }
-  if (request.embedding_noise() != 0) {
-    absl::StrAppendFormat(&identity, " noise %.17g %d", request.embedding_noise(),
-                          request.noise_seed());
-  }
-  return TaskModel{name, std::move(path), std::move(answers_dir), std::move(identity),
-                   routing_seed};
-}
-
-// Returns the model and the further models, all of which exist. A routing seed must have a meaning
-// for one of them.
-absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksRequest& request) {
-  std::vector<TaskModel> models;
-  ASSIGN_OR_RETURN(TaskModel first, FindTaskModel(request, request.model()));
-  models.push_back(std::move(first));
-  for (const std::string& name : request.further_models()) {
-    ASSIGN_OR_RETURN(TaskModel model, FindTaskModel(request, name));
-    models.push_back(std::move(model));
-  }
-  const auto is_seeded = [](const TaskModel& model) { return model.routing_seed.has_value(); };
-  if (request.has_routing_seed() && std::ranges::none_of(models, is_seeded)) {
-    RETURN_IF_ERROR(CheckRoutingSeed(models[0].path.state.model, request.routing_seed()));
-  }
-  return models;
-}
-
 // Adds the results of one model.
 absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskModel& found,
                            const std::vector<v1::TaskSpec>& specs, const TrainedShares& trained,
                            const EmitTaskEvent& emit, v1::TasksResult* result) {
   ASSIGN_OR_RETURN(const std::optional<Contamination> contamination,
                    ContaminationOf(found.path.run));
-  ASSIGN_OR_RETURN(auto routings, Routings(request, found.path.state.model));
+  ASSIGN_OR_RETURN(auto routings, RoutingsToAsk(request, found.path.state.model));
   ASSIGN_OR_RETURN(const auto model,
                    LoadModel(found.path.checkpoint, found.path.state.use_average));
   ASSIGN_OR_RETURN(const auto tokenizer,
                    Tokenizer::Load(found.path.checkpoint / "tokenizer.model"));
   const AskedModel asked = Ask(*model, *tokenizer, found.identity);
-  ASSIGN_OR_RETURN(std::vector<int> active,
-                   ActiveExperts(request, found.path.state.model, found.routing_seed.has_value()));
+  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExpertsToAsk(request, found.path.state.model,
+                                                               found.routing_seed.has_value()));
   if (found.routing_seed) RETURN_IF_ERROR(model->SetRoutingSeed(*found.routing_seed));
   RETURN_IF_ERROR(model->SetInputNoise(request.embedding_noise(), request.noise_seed()));
   const int before = result->results_size();
@@ -385,7 +211,7 @@ absl::StatusOr<std::vector<ExampleAnswer>> AnswersOf(const v1::EvaluateTasksRequ
                                                      const v1::TaskResult& result) {
   TaskEvaluationOptions options;
   options.routing = result.routing();
-  options.num_shots = ShotsAsked(request, model.path.state.model);
+  options.num_shots = ShotsToAsk(request, model.path.state.model);
   options.seed = request.seed();
   options.max_examples = request.max_examples();
   options.answers_dir = model.answers_dir;
@@ -418,7 +244,7 @@ absl::Status AddComparisons(const v1::EvaluateTasksRequest& request,
                           const std::string& name) -> absl::StatusOr<const LoadedTask*> {
     const auto spec = std::ranges::find_if(
         specs, [&](const v1::TaskSpec& asked) { return asked.name() == name; });
-    const int shots = ShotsOf(*spec, ShotsAsked(request, model.path.state.model));
+    const int shots = ShotsOf(*spec, ShotsToAsk(request, model.path.state.model));
     const auto place = tasks.find({name, shots});
     if (place != tasks.end()) return &place->second;
     ASSIGN_OR_RETURN(LoadedTask task, LoadTaskFor(trained, *spec, request.data_dir(), shots));
@@ -443,29 +269,11 @@ absl::Status AddComparisons(const v1::EvaluateTasksRequest& request,
   return absl::OkStatus();
 }
 
-// Results of one model that differ in nothing but the number of experts have no counterpart.
-absl::Status CheckFurtherModels(const v1::EvaluateTasksRequest& request) {
-  if (request.further_models().empty()) return absl::OkStatus();
-  if (request.active_experts_size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("active_experts: got ", request.active_experts_size(),
-                     " numbers with further_models, expected at most one"));
-  }
-  std::set<std::string> names = {request.model()};
-  for (const std::string& name : request.further_models()) {
-    if (names.insert(name).second) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("further_models: got ", name, " twice, expected each model once"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTaskEvent& emit) {
   SetModelThreads(request.num_threads());
-  RETURN_IF_ERROR(CheckRequest(request));
-  RETURN_IF_ERROR(CheckFurtherModels(request));
+  RETURN_IF_ERROR(CheckTasksRequest(request));
   v1::EvaluateTasksEvent last;
   v1::TasksResult* result = last.mutable_result();
   ASSIGN_OR_RETURN(const std::vector<TaskModel> models, FindTaskModels(request));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "evaluation/router_input.h"
-#include "evaluation/routing_divergence.h"
+#include "evaluation/statistics/routing_divergence.h"
 #include "model/config/document_config.h"
 #include "model/config/model_config.h"
 #include "model/config/segment_starts.h"

@@ -9,18 +9,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/huge_pages.h"
 #include "base/status_macros.h"
+#include "model/batch_checks.h"
 #include "model/cached_decoder.h"
 #include "model/config/finetuning_config.h"
-#include "model/config/head_config.h"
 #include "model/config/inference_experts.h"
 #include "model/config/initial_weights.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/gradient_hooks.h"
 #include "model/kernels/cross_entropy.h"
-#include "model/kernels/scratch.h"
 #include "model/tensor_guard.h"
+#include "model/training_loss.h"
 #include "model/transformer.h"
 
 namespace braid {
@@ -77,18 +78,10 @@ at::Tensor VisibleTensor(std::span<const int32_t> first_visible, int64_t batch_s
       .view({batch_size, -1});
 }
 
+// Returns BatchIdentity.numbers [B L]; undefined without any.
 at::Tensor NumberTensor(std::span<const float> numbers) {
+  if (numbers.empty()) return {};
   return at::tensor(at::ArrayRef<float>(numbers.data(), numbers.size()), at::kFloat);
-}
-
-absl::Status CheckIds(const char* name, std::span<const int32_t> ids, int32_t low, int32_t high) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < low || ids[i] > high) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, "[", i, "]: got ", ids[i], ", expected ", low, " to ", high));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -125,57 +118,6 @@ class LanguageModel::Impl {
   std::span<Parameter> parameters() { return parameters_; }
   std::span<float> values() { return Span(values_); }
   std::span<float> gradients() { return Span(gradients_); }
-
-  absl::Status CheckTokens(std::span<const int32_t> inputs, int64_t batch_size) const {
-    const auto size = static_cast<int64_t>(inputs.size());
-    if (batch_size < 1 || size < batch_size || size % batch_size != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "inputs: ", size, " tokens cannot be divided into ", batch_size, " sequences"));
-    }
-    if (size / batch_size > config_.sequence_length()) {
-      return absl::InvalidArgumentError(absl::StrCat("inputs: sequences of ", size / batch_size,
-                                                     " tokens, expected at most sequence_length ",
-                                                     config_.sequence_length()));
-    }
-    return CheckIds("inputs", inputs, 0, config_.vocab_size() - 1);
-  }
-
-  absl::Status CheckBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                          std::span<const float> numbers, int64_t batch_size) const {
-    RETURN_IF_ERROR(CheckTokens(inputs, batch_size));
-    if (targets.size() != inputs.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "targets: got ", targets.size(), ", expected as many as inputs, ", inputs.size()));
-    }
-    const size_t wanted = config_.label_head().regression() ? inputs.size() : 0;
-    if (numbers.size() != wanted) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("numbers: got ", numbers.size(), ", expected ", wanted));
-    }
-    return CheckIds("targets", targets, -1, static_cast<int32_t>(HeadWidth(config_)) - 1);
-  }
-
-  absl::Status CheckVisible(std::span<const int32_t> first_visible, size_t num_tokens,
-                            int64_t batch_size) const {
-    if (first_visible.empty()) return absl::OkStatus();
-    if (first_visible.size() != num_tokens) {
-      return absl::InvalidArgumentError(absl::StrCat("first_visible: got ", first_visible.size(),
-                                                     ", expected as many as inputs, ", num_tokens));
-    }
-    const auto length = static_cast<int64_t>(num_tokens) / batch_size;
-    for (size_t i = 0; i < num_tokens; ++i) {
-      const int64_t position = static_cast<int64_t>(i) % length;
-      const int32_t least = position == 0 ? 0 : first_visible[i - 1];
-      if (first_visible[i] >= least && first_visible[i] <= position) continue;
-      return absl::InvalidArgumentError(absl::StrCat("first_visible[", i, "]: got ",
-                                                     first_visible[i], ", expected ", least, " to ",
-                                                     position));
-    }
-    return absl::OkStatus();
-  }
-
-  // A choice of layers may be undefined outside training.
-  absl::Status CheckInference() const { return CheckMixingInference(config_); }
 
   // Returns the configuration with `active` experts a token, or as many as outside training when
   // it is 0.
@@ -243,12 +185,12 @@ class LanguageModel::Impl {
          .stands_in = identity.stands_in},
         visible);
     TrainResult result;
-    const Loss loss =
-        LossOf(states, TokenTensor(targets, 1)[0], identity.numbers, gradient_scale, &result);
+    const LossSettings settings{config_, finetuning_.label_smoothing(), gate_penalty_};
+    const TokenLoss loss = TokenLossOf(settings, states, weights_.head, TokenTensor(targets, 1)[0],
+                                       NumberTensor(identity.numbers), gradient_scale, &result);
     at::Tensor total = loss.total;
-    if (states.balance_loss.defined() || states.dropout_loss.defined() ||
-        states.mixing_loss.defined()) {
-      total = total + SideLosses(states, counted, gradient_scale, &result);
+    if (HasSideLosses(states)) {
+      total = total + SideLosses(settings, states, counted, gradient_scale, &result);
     }
     total.backward();
     for (const at::Tensor& layer : states.input_sums) {
@@ -312,66 +254,6 @@ class LanguageModel::Impl {
   }
 
  private:
-  struct Loss {
-    at::Tensor total, of_tokens;  // a scalar to differentiate; [T]
-  };
-
-  Loss LossOf(const HiddenStates& states, const at::Tensor& targets, std::span<const float> numbers,
-              double scale, TrainResult* result) const {
-    if (!numbers.empty()) {
-      const at::Tensor errors =
-          SquaredErrors(states.hidden, weights_.head, targets, NumberTensor(numbers));
-      return {errors.sum() * scale, errors};
-    }
-    if (config_.consistency_loss() == 0) {
-      const CrossEntropyResult loss =
-          CrossEntropy(states.hidden, weights_.head, targets, scale,
-                       {.soft_cap = config_.logit_soft_cap(),
-                        .z_loss = config_.z_loss(),
-                        .label_smoothing = finetuning_.label_smoothing()});
-      return {loss.total, loss.token_loss};
-    }
-    const ConsistencyResult loss = ConsistencyCrossEntropy(states.hidden, weights_.head, targets,
-                                                           scale, config_.consistency_loss());
-    result->divergence_sum = loss.divergence.sum(at::kDouble).item<double>();
-    return {loss.total, loss.token_loss};
-  }
-
-  // Returns the losses that are not those of tokens, times `scale`: means over the passes, in which
-  // each sequence counts as often as it has counted tokens; counted [B, L].
-  at::Tensor SideLosses(const HiddenStates& states, const at::Tensor& counted, double scale,
-                        TrainResult* result) const {
-    at::Tensor total = at::zeros({}, states.hidden.options());
-    if (states.dropout_loss.defined()) total = total + states.dropout_loss * counted.sum() * scale;
-    // Returns the mean over the passes of a loss [B] of sequences, weighed by their tokens.
-    const auto weighed = [&](const at::Tensor& loss) {
-      const at::Tensor sum = (loss.view({-1, counted.size(0)}).mean(0) * counted.sum(1)).sum();
-      result->balance_loss_sum += sum.item<double>();
-      return sum;
-    };
-    if (states.mixing_loss.defined()) {
-      const double coefficient = config_.layer_mixing().balance_loss();
-      total = total + weighed(states.mixing_loss) * (scale * coefficient);
-    }
-    if (!states.balance_loss.defined()) return total;
-    const at::Tensor balance = weighed(states.balance_loss);
-    if (config_.routing().token().gate() == v1::TokenRouting::RELU) {
-      for (const LayerRoutingTensor& layer : states.routing) {
-        const at::Tensor used = layer.chosen.narrow(0, 0, counted.size(0)).ge(0).sum(2);
-        result->active_experts_sum += (used * counted).sum(at::kDouble).item<double>();
-      }
-    }
-    return total + balance * (scale * GateLossCoefficient());
-  }
-
-  // The penalty of the gate RELU is a mean over layers, the balance loss a sum.
-  double GateLossCoefficient() const {
-    if (config_.routing().token().gate() != v1::TokenRouting::RELU) {
-      return config_.routing().token().balance_loss();
-    }
-    return gate_penalty_ / static_cast<double>(MoeLayers(config_).size());
-  }
-
   static std::span<float> Span(const at::Tensor& flat) {
     return {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())};
   }
@@ -441,8 +323,8 @@ absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
     std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
     double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready,
     const BatchIdentity& identity) {
-  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, identity.numbers, batch_size));
-  RETURN_IF_ERROR(impl_->CheckVisible(identity.first_visible, inputs.size(), batch_size));
+  RETURN_IF_ERROR(CheckBatch(config(), inputs, targets, identity.numbers, batch_size));
+  RETURN_IF_ERROR(CheckVisible(identity.first_visible, inputs.size(), batch_size));
   return CatchTensorErrors<TrainResult>([&] {
     return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,
                                   gradients_ready, identity);
@@ -453,9 +335,9 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(
     std::span<const int32_t> inputs, std::span<const int32_t> targets, int64_t batch_size,
     MergeMode mode, bool want_routing, std::span<const int32_t> first_visible,
     std::span<const float> numbers, bool want_predicted) {
-  RETURN_IF_ERROR(impl_->CheckBatch(inputs, targets, numbers, batch_size));
-  RETURN_IF_ERROR(impl_->CheckVisible(first_visible, inputs.size(), batch_size));
-  RETURN_IF_ERROR(impl_->CheckInference());
+  RETURN_IF_ERROR(CheckBatch(config(), inputs, targets, numbers, batch_size));
+  RETURN_IF_ERROR(CheckVisible(first_visible, inputs.size(), batch_size));
+  RETURN_IF_ERROR(CheckMixingInference(config()));
   return WithoutGradients<ForwardResult>([&] {
     return impl_->Evaluate(inputs, targets, batch_size, mode, want_routing, first_visible, numbers,
                            want_predicted);
@@ -464,8 +346,8 @@ absl::StatusOr<ForwardResult> LanguageModel::Evaluate(
 
 absl::StatusOr<std::vector<float>> LanguageModel::Logits(std::span<const int32_t> inputs,
                                                          int64_t batch_size) {
-  RETURN_IF_ERROR(impl_->CheckTokens(inputs, batch_size));
-  RETURN_IF_ERROR(impl_->CheckInference());
+  RETURN_IF_ERROR(CheckSequences(config(), inputs, batch_size));
+  RETURN_IF_ERROR(CheckMixingInference(config()));
   return WithoutGradients<std::vector<float>>([&] { return impl_->Logits(inputs, batch_size); });
 }
 

@@ -1,5 +1,5 @@
-// The decoder as tensor arithmetic: bound weights and the full forward pass. Tensor code: private
-// to model/. Works for any floating type and device.
+// The decoder as tensor arithmetic: the full forward pass and its parts. Tensor code: private to
+// model/. Works for any floating type and device.
 //
 // A layer updates the residual stream h [T, D], T = B * L:
 //   h += attention(norm(h) Wqkv^T + bqkv) Wo^T + bo    (with RMSNorm of q and k heads if
@@ -16,52 +16,13 @@
 
 #include "braid/v1/model.pb.h"
 #include "model/config/merge_mode.h"
-#include "model/embedding_noise.h"
 #include "model/kernels/adapted_linear.h"
 #include "model/kernels/causal_attention.h"
-#include "model/kernels/layer_norm.h"
 #include "model/language_model.h"
-#include "model/layer_mixing.h"
-#include "model/routing/ffn_weights.h"
 #include "model/routing/routing_context.h"
+#include "model/transformer_weights.h"
 
 namespace braid {
-
-// The adapters of a layer's matrices; empty without.
-struct LayerAdapters {
-  Adapters qkv, attention_output, gate_up, down;
-  double dropout = 0;
-
-  bool in_ffn() const { return !gate_up.empty() || !down.empty(); }
-};
-
-struct LayerWeights {
-  NormWeights attention_norm;
-  at::Tensor qkv;                    // [(H + 2 Hkv) hd, D]
-  at::Tensor qkv_bias;               // [(H + 2 Hkv) hd]; undefined without biases
-  at::Tensor query_norm, key_norm;   // [hd]; undefined without qk_norm
-  at::Tensor attention_output;       // [D, H hd]
-  at::Tensor attention_output_bias;  // [D]; undefined without biases
-  NormWeights ffn_norm;
-  FfnWeights ffn;
-  LayerAdapters adapters;
-};
-
-struct TransformerWeights {
-  at::Tensor embedding;  // [V, D]
-  at::Tensor positions;  // [sequence_length, D]; undefined without learned positions
-  std::vector<LayerWeights> layers;
-  NormWeights final_norm;
-  at::Tensor head;  // [V, D]; the embedding itself when tied; [HeadWidth, D] of labels
-  MixingWeights mixing;
-  InputNoise noise;
-};
-
-// Returns views of flat arrays that have the FinetunedLayout of `finetuning`, which is resolved.
-// When `gradients` is defined, the views of trained parameters are autograd leaves whose gradients
-// accumulate in it.
-TransformerWeights BindWeights(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
-                               const at::Tensor& values, const at::Tensor& gradients);
 
 // Returns rotary attention tables for every position up to sequence_length; those of a GPT2 rotate
 // nothing.

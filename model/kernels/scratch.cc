@@ -1,17 +1,13 @@
 #include "model/kernels/scratch.h"
 
-#include <sys/mman.h>
-
 #include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "base/check.h"
+#include "base/huge_pages.h"
 
 namespace braid {
 namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
 
 struct Free {
   void operator()(float* block) const { std::free(block); }
@@ -34,20 +30,13 @@ int64_t RoundUp(int64_t count) {
 
 }  // namespace
 
-void* AllocateHuge(size_t bytes) {
-  const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  void* memory = std::aligned_alloc(kHugePage, size);
-  if (memory == nullptr) throw std::bad_alloc();
-  madvise(memory, size, MADV_HUGEPAGE);  // best effort
-  return memory;
-}
-
 Scratch::Scratch(int64_t capacity) {
   Block& block = ThreadBlock();
   BRAID_CHECK(!block.in_use) << "scratch memory has one user at a time";
   block.in_use = true;
   if (block.capacity < capacity) {
     block.data.reset();
+    // The expert kernels walk through many arrays at once.
     block.data.reset(static_cast<float*>(AllocateHuge(capacity * sizeof(float))));
     block.capacity = capacity;
   }

@@ -2,7 +2,6 @@
 #ifndef BRAID_MODEL_KERNELS_SCRATCH_H_
 #define BRAID_MODEL_KERNELS_SCRATCH_H_
 
-#include <cstddef>
 #include <cstdint>
 
 namespace braid {
@@ -31,11 +30,6 @@ class Scratch {
   float* next_;
   float* end_;
 };
-
-// Allocates memory that is aligned to huge pages and requests them from the kernel: the expert
-// kernels walk through many arrays at once and would otherwise miss the TLB. Free it with
-// std::free.
-void* AllocateHuge(size_t bytes);
 
 }  // namespace braid
 

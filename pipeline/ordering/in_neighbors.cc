@@ -1,13 +1,12 @@
 #include "pipeline/ordering/in_neighbors.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <new>
 #include <numeric>
 #include <thread>
 #include <utility>
+
+#include "base/huge_pages.h"
 
 namespace braid {
 namespace {
@@ -58,17 +57,6 @@ uint32_t Degree(const NeighborRow& row, const InNeighbors::Edges& in_neighbors, 
     previous = edge.document;
   });
   return degree;
-}
-
-// Allocates memory that is aligned to huge pages and advised to use them: with small pages, most of
-// the random accesses of the walk would also miss the translation lookaside buffer.
-void* AllocateHuge(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kHugePage - 1) / kHugePage * kHugePage;
-  void* memory = std::aligned_alloc(kHugePage, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  madvise(memory, rounded, MADV_HUGEPAGE);
-  return memory;
 }
 
 }  // namespace

@@ -12,12 +12,6 @@
 namespace braid {
 namespace {
 
-absl::Status RemoveTree(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return error ? SystemError("remove", path, error.value()) : absl::OkStatus();
-}
-
 // Removes the files that a stage needed only while it was built.
 absl::Status RemoveUnlisted(const std::filesystem::path& directory, const Manifest& manifest) {
   std::error_code error;

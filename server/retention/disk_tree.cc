@@ -1,13 +1,12 @@
 #include "server/retention/disk_tree.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
 
+#include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 
@@ -25,14 +24,6 @@ int64_t OwnBytes(const fs::path& path) {
   return shared ? 0 : static_cast<int64_t>(status.st_blocks) * kBlockBytes;
 }
 
-absl::Status FlushDirectory(const fs::path& directory) {
-  const int descriptor = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return SystemError("open", directory, errno);
-  const int failed = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  return failed == 0 ? absl::OkStatus() : SystemError("flush", directory, failed);
-}
-
 }  // namespace
 
 int64_t DiskBytes(const fs::path& tree) {
@@ -45,18 +36,12 @@ int64_t DiskBytes(const fs::path& tree) {
   return bytes;
 }
 
-absl::Status RemoveTree(const fs::path& tree) {
-  std::error_code error;
-  fs::remove_all(tree, error);
-  return error ? SystemError("remove", tree, error.value()) : absl::OkStatus();
-}
-
 absl::Status RenameAside(const fs::path& directory, const fs::path& aside) {
   struct stat status;
   if (lstat(directory.c_str(), &status) != 0 && errno == ENOENT) return absl::OkStatus();
   RETURN_IF_ERROR(RemoveTree(aside));
   if (rename(directory.c_str(), aside.c_str()) != 0) return SystemError("rename", directory, errno);
-  return FlushDirectory(directory.parent_path());
+  return SyncPath(directory.parent_path());
 }
 
 }  // namespace braid

@@ -1,4 +1,4 @@
-// The size and the removal of directory trees.
+// The size of directory trees, and moving them aside.
 #ifndef BRAID_SERVER_RETENTION_DISK_TREE_H_
 #define BRAID_SERVER_RETENTION_DISK_TREE_H_
 
@@ -12,9 +12,6 @@ namespace braid {
 // Returns the disk space, in bytes, that removing a tree frees: without files that have other hard
 // links. 0 when there is no such tree; files that vanish meanwhile are skipped.
 int64_t DiskBytes(const std::filesystem::path& tree);
-
-// Removes a tree if there is one.
-absl::Status RemoveTree(const std::filesystem::path& tree);
 
 // Renames a directory within its parent, replacing the tree at `aside`, and flushes the parent. No
 // effect when `directory` does not exist.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/file_lock.h"
 #include "base/status_macros.h"

@@ -217,6 +217,21 @@ TEST(MakeDirectoriesTest, CreatesParentsAndAcceptsExisting) {
   EXPECT_FAILS(MakeDirectories(scratch / "file/below"), StatusCode::kAlreadyExists, "file");
 }
 
+TEST(RemoveTreeTest, RemovesFilesAndDirectoriesAndAcceptsMissing) {
+  ScratchDirectory scratch;
+  ASSERT_OK(MakeDirectories(scratch / "a/b"));
+  PutFile(scratch / "a/b/file", "content");
+  PutFile(scratch / "other", "");
+  std::filesystem::create_symlink(scratch / "other", scratch / "a/link");
+  EXPECT_OK(RemoveTree(scratch / "a"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "a"));
+  EXPECT_TRUE(std::filesystem::exists(scratch / "other"));
+  EXPECT_OK(RemoveTree(scratch / "other"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "other"));
+  EXPECT_OK(RemoveTree(scratch / "a"));
+  EXPECT_FAILS(RemoveTree("/proc/self/status"), StatusCode::kPermissionDenied, "/proc/self/status");
+}
+
 TEST(PublishDirectoryTest, MovesTheTreeAndRefusesToReplaceOne) {
   ScratchDirectory scratch;
   ASSERT_OK(MakeDirectories(scratch / "x.tmp/below"));

@@ -62,4 +62,24 @@ std::string RandomText(std::mt19937_64& random) {
   return text;
 }
 
+std::string RandomPieces(std::mt19937_64& random) {
+  static constexpr const char* kParts[] = {
+      " ",      "  ",     "\n",     "\r\n",       "\t",      "\u00a0",  "\u2028",
+      "\x01",   "\u200d", "\u3042", "\u30fb",     "\u9fa5",  "\u9fa6",  "\u3041",
+      "\v",     "\u0085", "'s",     "'RE",        "'\u017f", "'",       "'ll",
+      "a",      "Word",   "UP",     "\u01c5",     "\u02b0",  "\u4e2d",  "\u0301",
+      "\u0903", "1",      "2345",   "\u00bd",     "\u0663",  ".",       "/",
+      "//\n",   "--",     "\u20ac", "\U0001f600", "\u00e9",  "e\u0301", "_"};
+  std::string text;
+  for (auto n = random() % 24; n > 0; --n) {
+    if (random() % 8 == 0) {
+      const uint32_t point = static_cast<uint32_t>(random() % 0x110000);
+      if (point < 0xD800 || point >= 0xE000) AppendUtf8(point, &text);
+    } else {
+      text += kParts[random() % std::size(kParts)];
+    }
+  }
+  return text;
+}
+
 }  // namespace braid

@@ -15,6 +15,9 @@ std::string RandomLines(uint64_t seed, int num_lines);
 // point.
 std::string RandomText(std::mt19937_64& random);
 
+// Returns white space, contractions, digits, letters of several cases, marks, and any characters.
+std::string RandomPieces(std::mt19937_64& random);
+
 void AppendUtf8(uint32_t code_point, std::string* out);
 
 }  // namespace braid

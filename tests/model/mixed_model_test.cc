@@ -1,4 +1,4 @@
-// Models whose layers mix: what stays the same, what depends on what, decoding, and settings.
+// Models whose layers mix: what stays the same, what depends on what, and decoding.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,36 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "model/config/finetuning_config.h"
-#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
-#include "model/config/model_flops.h"
 #include "model/config/parameter_layout.h"
 #include "model/language_model.h"
 #include "tests/base/status_matchers.h"
+#include "tests/model/mixing_config.h"
 #include "tests/model/random_model.h"
 
 namespace braid {
 namespace mixed_model_test {
 
 constexpr int64_t kLength = 24, kVocab = 50, kPrompt = 9;
-
-v1::ModelConfig Asked(v1::Router router, const std::string& mixing) {
-  v1::ModelConfig config = SmallModelConfig(router == v1::DENSE ? 1 : 3, router);
-  config.set_num_layers(3);
-  if (!mixing.empty()) {
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(mixing == "default" ? "" : mixing,
-                                                              config.mutable_layer_mixing()));
-  }
-  return config;
-}
-
-v1::ModelConfig Mixed(v1::Router router, const std::string& mixing) {
-  return ResolveModelConfig(Asked(router, mixing)).value();
-}
 
 // Returns a model whose gates prefer different layers for different tokens.
 std::unique_ptr<LanguageModel> Model(const v1::ModelConfig& config) {
@@ -98,13 +81,13 @@ class MixedModelTest : public testing::Test {
 TEST_F(MixedModelTest, OwnLayersAndAlphaOfOneChangeNoBit) {
   const std::vector<int32_t> inputs = Tokens(2 * kLength), targets = Tokens(2 * kLength);
   for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE, v1::CAUSAL_SEGMENT}) {
-    const auto plain = Model(Mixed(router, ""));
+    const auto plain = Model(MixingConfig(router, ""));
     const auto from = ByName(*plain);
     const std::vector<float> expected = plain->Logits(inputs, 2).value();
     ASSERT_OK(plain->ForwardBackward(inputs, targets, 2, 1, false).status());
     for (const char* mixing :
          {"gate: OWN_LAYER", "alpha: 1", "gate: FIXED fixed: [0, 1, 2] learn_alpha: true"}) {
-      const auto mixed = Model(Mixed(router, mixing));
+      const auto mixed = Model(MixingConfig(router, mixing));
       for (const auto& [name, p] : ByName(*mixed)) {
         if (from.contains(name)) std::ranges::copy(from.at(name).value, p.value.begin());
       }
@@ -125,8 +108,8 @@ TEST_F(MixedModelTest, FixedLayersAloneAreThoseLayersForEveryRouter) {
   for (const v1::Router router :
        {v1::DENSE, v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
         v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE}) {
-    const auto plain = Model(Mixed(router, ""));
-    const auto mixed = Model(Mixed(router, "alpha: 0 gate: FIXED fixed: [2, 0, 1]"));
+    const auto plain = Model(MixingConfig(router, ""));
+    const auto mixed = Model(MixingConfig(router, "alpha: 0 gate: FIXED fixed: [2, 0, 1]"));
     const auto to = ByName(*mixed);
     for (const auto& [name, p] : ByName(*plain)) {
       std::string place = name;
@@ -150,7 +133,7 @@ TEST_F(MixedModelTest, FixedLayersAloneAreThoseLayersForEveryRouter) {
 TEST_F(MixedModelTest, AnswersChangeNoBitBeforeThem) {
   for (const char* mixing : {"alpha: 0.5", "alpha: 0.5 weight: PROBABILITY num_chosen: 2",
                              "alpha: 0.5 decision: TOKEN", "alpha: 0.5 gate: FROZEN"}) {
-    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto model = Model(MixingConfig(v1::DENSE, mixing));
     const std::vector<int32_t> tokens = Tokens();
     const std::vector<float> losses = Losses(*model, tokens);
     for (size_t changed = kPrompt; changed < tokens.size(); ++changed) {
@@ -163,7 +146,7 @@ TEST_F(MixedModelTest, AnswersChangeNoBitBeforeThem) {
 }
 
 TEST_F(MixedModelTest, PackedExamplesAreDecidedOneByOne) {
-  const auto model = Model(Mixed(v1::DENSE, "alpha: 0.2 weight: PROBABILITY"));
+  const auto model = Model(MixingConfig(v1::DENSE, "alpha: 0.2 weight: PROBABILITY"));
   const std::vector<int32_t> first = Tokens(10), second = Tokens(kLength - 10);
   std::vector<int32_t> packed = first, visible(10, 0);
   packed.insert(packed.end(), second.begin(), second.end());
@@ -186,7 +169,7 @@ TEST_F(MixedModelTest, OnlyBatchDecisionsDependOnBatchMates) {
                                    {"alpha: 0.2 decision: TOKEN", false},
                                    {"alpha: 0.2 decision: BATCH_MODE", true},
                                    {"alpha: 0.2 decision: BATCH_MEAN", true}}) {
-    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto model = Model(MixingConfig(v1::DENSE, mixing));
     double least = 1e9, most = 0;
     for (int trial = 0; trial < 12; ++trial) {
       // The mates have no targets, so the loss is that of the sequence.
@@ -201,7 +184,7 @@ TEST_F(MixedModelTest, OnlyBatchDecisionsDependOnBatchMates) {
 }
 
 TEST_F(MixedModelTest, RandomLayersDependOnSeedStepAndInstanceOnly) {
-  const auto model = Model(Mixed(v1::DENSE, "alpha: 0 gate: RANDOM"));
+  const auto model = Model(MixingConfig(v1::DENSE, "alpha: 0 gate: RANDOM"));
   const std::vector<int32_t> tokens = Tokens(), targets = TargetsAfter(tokens, kPrompt);
   const auto loss = [&](uint64_t seed, int64_t step, int64_t instance) {
     const std::vector<int64_t> instances = {instance};
@@ -232,9 +215,9 @@ TEST_F(MixedModelTest, DecodingEqualsTheFullPass) {
        {v1::DENSE, v1::TOKEN_CHOICE, v1::CAUSAL_SEGMENT, v1::EXPERT_CHOICE_TOKEN}) {
     for (const std::string mixing : kDecoded) {
       const bool by_token = mixing.find("TOKEN") != std::string::npos;
-      if (by_token && RoutesOnOtherTokens(Mixed(router, "").routing())) continue;
+      if (by_token && RoutesOnOtherTokens(MixingConfig(router, "").routing())) continue;
       SCOPED_TRACE(v1::Router_Name(router) + " " + mixing);
-      ExpectDecodingEqualsTheFullPass(*Model(Mixed(router, mixing)));
+      ExpectDecodingEqualsTheFullPass(*Model(MixingConfig(router, mixing)));
     }
   }
 }
@@ -242,7 +225,7 @@ TEST_F(MixedModelTest, DecodingEqualsTheFullPass) {
 TEST_F(MixedModelTest, DecodingOfGpt2EqualsTheFullPassToo) {
   for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE}) {
     for (const std::string mixing : kDecoded) {
-      v1::ModelConfig config = Asked(router, mixing);
+      v1::ModelConfig config = AskedMixingConfig(router, mixing);
       config.set_family(v1::GPT2);
       config.clear_rope_theta();
       SCOPED_TRACE(v1::Router_Name(router) + " " + mixing);
@@ -254,7 +237,7 @@ TEST_F(MixedModelTest, DecodingOfGpt2EqualsTheFullPassToo) {
 // A fork and its origin continue with different tokens, each as if it were alone.
 TEST_F(MixedModelTest, ForksContinueOnTheirOwn) {
   for (const std::string mixing : kDecoded) {
-    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto model = Model(MixingConfig(v1::DENSE, mixing));
     const std::vector<int32_t> tokens = Tokens(), other = Tokens();
     const auto prompt = std::span(tokens).first(kPrompt + 2);
     const auto origin = model->NewDecoder(MergeMode::kSegment);
@@ -273,7 +256,7 @@ TEST_F(MixedModelTest, ForksContinueOnTheirOwn) {
 
 TEST_F(MixedModelTest, SteppingTogetherAndContinuationsEqualSteppingAlone) {
   for (const char* mixing : kDecoded) {
-    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto model = Model(MixingConfig(v1::DENSE, mixing));
     std::vector<std::vector<int32_t>> sequences;
     std::vector<std::unique_ptr<Decoder>> decoders;
     std::vector<Decoder*> pointers;
@@ -307,7 +290,7 @@ TEST_F(MixedModelTest, SteppingTogetherAndContinuationsEqualSteppingAlone) {
 // Each decoder draws the experts of layers that are mixed in later by its own seed, also when the
 // first of those that stepped together has ended.
 TEST_F(MixedModelTest, DecodersThatStepTogetherKeepTheirOwnSeeds) {
-  v1::ModelConfig asked = Asked(v1::TOKEN_CHOICE, "alpha: 0.3 decision: TOKEN");
+  v1::ModelConfig asked = AskedMixingConfig(v1::TOKEN_CHOICE, "alpha: 0.3 decision: TOKEN");
   ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(
       "token { gate: RANDOM combine_weights: EQUAL active_experts: 1 }", asked.mutable_routing()));
   const auto model = Model(ResolveModelConfig(asked).value());
@@ -332,7 +315,7 @@ TEST_F(MixedModelTest, DecodersThatStepTogetherKeepTheirOwnSeeds) {
 TEST_F(MixedModelTest, PrefixesAreReusedUnlessThePromptDecides) {
   for (const auto& [mixing, reused] : std::map<std::string, int64_t>{
            {"alpha: 0.3", 0}, {"alpha: 0.3 decision: TOKEN", 5}, {"alpha: 1", 5}}) {
-    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto model = Model(MixingConfig(v1::DENSE, mixing));
     const auto decoder = model->NewDecoder(MergeMode::kSegment);
     std::vector<int32_t> prompt = Tokens(8);
     ASSERT_OK(decoder->Prefill(prompt).status());
@@ -351,7 +334,7 @@ TEST_F(MixedModelTest, PrefixesAreReusedUnlessThePromptDecides) {
 }
 
 TEST_F(MixedModelTest, DocumentsAreDecidedOneByOneInDecodingToo) {
-  v1::ModelConfig config = Asked(v1::DENSE, "alpha: 0.2 weight: PROBABILITY");
+  v1::ModelConfig config = AskedMixingConfig(v1::DENSE, "alpha: 0.2 weight: PROBABILITY");
   config.set_attention_mask(v1::DOCUMENT);
   config.set_document_end(0);
   const auto model = Model(ResolveModelConfig(config).value());
@@ -372,7 +355,7 @@ TEST_F(MixedModelTest, DocumentsAreDecidedOneByOneInDecodingToo) {
 
 TEST_F(MixedModelTest, BatchDecisionsAreRefusedOutsideOfTraining) {
   for (const char* mixing : {"decision: BATCH_MODE", "decision: BATCH_MEAN gate: RANDOM"}) {
-    const auto model = Model(Mixed(v1::DENSE, mixing));
+    const auto model = Model(MixingConfig(v1::DENSE, mixing));
     const std::vector<int32_t> tokens = Tokens();
     constexpr char kRefused[] = "model.layer_mixing.decision: got BATCH_";
     EXPECT_FAILS(model->Logits(tokens, 1), absl::StatusCode::kInvalidArgument, kRefused);
@@ -381,90 +364,6 @@ TEST_F(MixedModelTest, BatchDecisionsAreRefusedOutsideOfTraining) {
     EXPECT_FAILS(model->NewDecoder(MergeMode::kSegment)->Prefill(tokens),
                  absl::StatusCode::kInvalidArgument, kRefused);
     EXPECT_OK(model->ForwardBackward(tokens, tokens, 1, 1, false).status());
-  }
-}
-
-TEST(LayerMixingConfigTest, CountsTheParametersOfThePaper) {
-  const auto added = [](const std::string& mixing) {
-    return DescribeModel(Mixed(v1::DENSE, mixing)).num_parameters() -
-           DescribeModel(Mixed(v1::DENSE, "")).num_parameters();
-  };
-  EXPECT_EQ(added("default"), 3 * 16 + 3);
-  EXPECT_EQ(added("own_gates: true learn_alpha: true"), 3 * (3 * 16 + 3) + 1);
-  EXPECT_EQ(added("layers: [0, -1] score: COSINE projection_width: 5"), 2 * 5 + 5 * 16 + 1);
-  EXPECT_EQ(added("gate: RANDOM"), 0);
-}
-
-TEST(LayerMixingConfigTest, FlopsCountTheSecondPasses) {
-  const auto forward = [](const std::string& mixing) {
-    return FlopsPerToken(Mixed(v1::DENSE, mixing)).forward;
-  };
-  const double head = 2.0 * 16 * 50, layer = (forward("") - head) / 3, gate = 2.0 * 3 * 3 * 16;
-  EXPECT_DOUBLE_EQ(forward("gate: OWN_LAYER"), forward(""));
-  EXPECT_DOUBLE_EQ(forward("alpha: 1"), forward(""));
-  EXPECT_DOUBLE_EQ(forward("gate: FIXED fixed: [0, 0, 1]"), forward("") + 2 * layer);
-  EXPECT_DOUBLE_EQ(forward("default"), forward("") + 3 * layer + gate);
-  EXPECT_DOUBLE_EQ(forward("decision: TOKEN"), forward("") + 6 * layer + gate);
-  EXPECT_DOUBLE_EQ(forward("num_chosen: 3"), forward("") + 6 * layer + gate);
-}
-
-TEST(LayerMixingConfigTest, ResolvesToItself) {
-  for (const char* mixing : {"default", "gate: FIXED fixed: [2, -3, 1] layers: [2, 0, 1]",
-                             "layers: [-1, 0] score: COSINE"}) {
-    const v1::ModelConfig once = Mixed(v1::DENSE, mixing);
-    EXPECT_EQ(ResolveModelConfig(once).value().SerializeAsString(), once.SerializeAsString());
-  }
-  const v1::ModelConfig sorted = Mixed(v1::DENSE, "gate: FIXED fixed: [2, -3] layers: [-1, 1]");
-  EXPECT_THAT(sorted.layer_mixing().layers(), testing::ElementsAre(1, 2));
-  EXPECT_THAT(sorted.layer_mixing().fixed(), testing::ElementsAre(0, 2));
-}
-
-TEST(LayerMixingConfigTest, RefusesByFieldWhatDoesNotFit) {
-  const std::map<std::string, std::string> refused = {
-      {"num_chosen: 4", "num_chosen: got 4, expected 1 to 3"},
-      {"num_chosen: 0", "num_chosen: got 0"},
-      {"layers: 1", "layers: got 1 layer, expected at least 2"},
-      {"layers: [0, 3]", "layers: got 3, expected -3 to 2"},
-      {"layers: [2, -1]", "layers: got layer 2 twice"},
-      {"gate: FIXED fixed: [0, 1]", "fixed: got 2 layers, expected 3"},
-      {"gate: FIXED fixed: [0, 1, 7]", "fixed: got 7"},
-      {"fixed: [0, 1, 2]", "fixed: got 3 layers, but the gate is LEARNED"},
-      {"gate: FIXED fixed: [0, 1, 2] num_chosen: 2", "num_chosen: got 2, expected 1"},
-      {"alpha: 1.5", "alpha: got 1.5, expected 0 to 1"},
-      {"alpha: nan", "alpha: got nan"},
-      {"gate: RANDOM weight: PROBABILITY", "weight: got PROBABILITY, but the gate RANDOM"},
-      {"gate: RANDOM score: COSINE", "score: got COSINE, but the gate RANDOM"},
-      {"gate: RANDOM own_gates: true", "own_gates: got true"},
-      {"gate: FROZEN balance_loss: 0.1", "balance_loss: got 0.1"},
-      {"balance_loss: -1", "balance_loss: got -1"},
-      {"gate: OWN_LAYER learn_alpha: true", "learn_alpha: got true"},
-      {"projection_width: 3", "projection_width: got 3, but the score is LINEAR"},
-      {"score: COSINE projection_width: 0", "projection_width: got 0"},
-  };
-  for (const auto& [mixing, message] : refused) {
-    EXPECT_FAILS(ResolveModelConfig(Asked(v1::DENSE, mixing)), absl::StatusCode::kInvalidArgument,
-                 "model.layer_mixing." + message)
-        << mixing;
-  }
-  EXPECT_FAILS(ResolveModelConfig(Asked(v1::CAUSAL_SEGMENT, "decision: TOKEN")),
-               absl::StatusCode::kInvalidArgument,
-               "decision: got TOKEN, but the router CAUSAL_SEGMENT");
-}
-
-// A run that trains adapters keeps the gate among the parameters that it stores.
-TEST(LayerMixingConfigTest, GatesArePartOfEveryFinetuning) {
-  for (const std::string gate : {"LEARNED", "FROZEN"}) {
-    const v1::ModelConfig config = Mixed(v1::DENSE, "learn_alpha: true gate: " + gate);
-    v1::Finetuning finetuning;
-    finetuning.mutable_lora()->set_rank(2);
-    finetuning = ResolveFinetuning(finetuning, config).value();
-    const auto model = LanguageModel::Create(config, 1, finetuning).value();
-    for (const Parameter& p : model->parameters()) {
-      const bool mixing = p.name.find("layer_mixing") != std::string::npos;
-      if (!mixing) continue;
-      EXPECT_FALSE(p.gradient.empty()) << p.name;
-      EXPECT_EQ(p.trained, gate == "LEARNED" || p.name.ends_with("alpha")) << p.name;
-    }
   }
 }
 

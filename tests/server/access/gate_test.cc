@@ -234,13 +234,9 @@ TEST_F(GateTest, AWatcherThatDoesNotReadBlocksTheService) {
   auto watch = stub_->WatchJob(&context, {});
   v1::JobEvent event;
   ASSERT_TRUE(watch->Read(&event));
-  int64_t seen = -1;
-  for (int tries = 0; tries < 200 && seen != pipeline_.written; ++tries) {
-    seen = pipeline_.written;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  EXPECT_EQ(seen, pipeline_.written);  // the service is blocked
-  EXPECT_LT(seen, 10'000);             // within some 10 MB of HTTP/2 windows
+  constexpr int64_t kMost = 10'000;  // some 10 MB of HTTP/2 windows
+  const int64_t seen = pipeline_.WaitUntilBlocked(kMost);
+  EXPECT_LT(seen, kMost);
   for (int64_t number = 2; number <= 2 * seen; ++number) {
     ASSERT_TRUE(watch->Read(&event));
     ASSERT_EQ(event.number(), number);
@@ -267,12 +263,9 @@ TEST_F(SmallGateTest, CallsBeyondTheLimitAreRefusedUntilOthersEnd) {
   v1::Job job;
   EXPECT_EQ(GetJob("", "job-1", &job).error_code(), StatusCode::RESOURCE_EXHAUSTED);
   for (auto& context : contexts) context->TryCancel();
-  grpc::Status status;
-  for (int tries = 0; tries < 500; ++tries) {
-    status = GetJob("", "job-1", &job);
-    if (status.ok()) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  // The last of the calls may still hold its place, but not all of them.
+  EXPECT_TRUE(records_->WaitUntilAllHaveEnded());
+  const grpc::Status status = GetJob("", "job-1", &job);
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 

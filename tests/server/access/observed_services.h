@@ -47,7 +47,11 @@ class SeeingPipeline final : public v1::PipelineService::Service {
       event.set_number(number);
       event.set_message(std::string(1000, 'x'));
       if (!writer->Write(event)) break;
-      written = number;
+      {
+        const std::lock_guard lock(mutex);
+        written = number;
+      }
+      changed.notify_all();
       if (request->id() == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return grpc::Status::CANCELLED;
@@ -61,10 +65,22 @@ class SeeingPipeline final : public v1::PipelineService::Service {
     return grpc::Status::OK;
   }
 
+  // Blocks until no event was written for half a second, or event `most` was; returns the number of
+  // the last event.
+  int64_t WaitUntilBlocked(int64_t most) {
+    std::unique_lock lock(mutex);
+    int64_t seen = written;
+    const auto writes = [&] { return written != seen; };
+    while (seen < most && changed.wait_for(lock, std::chrono::milliseconds(500), writes)) {
+      seen = written;
+    }
+    return seen;
+  }
+
   std::atomic<int> calls = 0;
-  std::atomic<int64_t> written = 0;
   std::mutex mutex;
   std::condition_variable changed;
+  int64_t written = 0;    // guarded by mutex: the number of the last event of a watch
   int waiting = 0;        // guarded by mutex
   bool released = false;  // guarded by mutex
 };

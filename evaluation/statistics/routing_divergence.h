@@ -1,6 +1,6 @@
 // Measures how differently domains are routed: entropies of discrete distributions.
-#ifndef BRAID_EVALUATION_ROUTING_DIVERGENCE_H_
-#define BRAID_EVALUATION_ROUTING_DIVERGENCE_H_
+#ifndef BRAID_EVALUATION_STATISTICS_ROUTING_DIVERGENCE_H_
+#define BRAID_EVALUATION_STATISTICS_ROUTING_DIVERGENCE_H_
 
 #include <span>
 #include <vector>
@@ -21,4 +21,4 @@ double JensenShannonDivergence(std::span<const std::vector<double>> distribution
 
 }  // namespace braid
 
-#endif  // BRAID_EVALUATION_ROUTING_DIVERGENCE_H_
+#endif  // BRAID_EVALUATION_STATISTICS_ROUTING_DIVERGENCE_H_

@@ -1,4 +1,4 @@
-#include "evaluation/routing_divergence.h"
+#include "evaluation/statistics/routing_divergence.h"
 
 #include <algorithm>
 #include <cmath>

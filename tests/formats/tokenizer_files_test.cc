@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_replace.h"
+#include "base/atomic_file.h"
+#include "formats/tokenizer.h"
+#include "formats/tokenizer_json.h"
+#include "tests/base/crafted_files.h"
+#include "tests/formats/tiny_tokenizer_json.h"
+
+namespace braid {
+namespace tokenizer_files_test {
+
+using nlohmann::json;
+
+TEST(ReadTokenizerFileTest, AnEmptyObjectStaysValidJson) {
+  const CraftedFiles files;
+  std::ofstream(files.directory() / "tokenizer.json") << "{}";
+  std::ofstream(files.directory() / "tokenizer_config.json") << R"({"eos_token": "<end>"})";
+  const auto read = ReadTokenizerFile(files.directory(), ReadFile);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->bytes, R"({"braid":{"eos_token":"<end>"}})");
+  EXPECT_THAT(std::string(Tokenizer::Parse(read->bytes, "x/tokenizer.json").status().message()),
+              testing::HasSubstr("model"));
+}
+
+TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
+  const CraftedFiles files;
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(files.directory() / name) << text;
+  };
+  json tiny = TinyTokenizer({});
+  tiny["added_tokens"][0]["content"] = "<end>";
+  write("tokenizer.json", tiny.dump());
+  EXPECT_FALSE(Tokenizer::Load(files.directory() / "tokenizer.json").ok());
+  write("tokenizer_config.json", R"({"eos_token": {"content": "<end>"}, "bos_token": null})");
+  const auto read = ReadTokenizerFile(files.directory(), ReadFile);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto tokenizer = Tokenizer::Parse(read->bytes, "stored");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->Piece((*tokenizer)->eos_id()), "<end>");
+  EXPECT_EQ(json::parse(ForOtherPrograms(read->bytes)), tiny);
+
+  const json other = TinyTokenizer({});
+  json vocab = other["model"]["vocab"];
+  vocab["<|endoftext|>"] = vocab.size();
+  std::string merges = "#version: 0.2\n";
+  for (const json& merge : other["model"]["merges"]) {
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  }
+  write("vocab.json", vocab.dump());
+  write("merges.txt", merges);
+  const auto gpt2 = ReadTokenizerFile(files.directory() / "vocab.json", ReadFile);
+  ASSERT_TRUE(gpt2.ok()) << gpt2.status();
+  EXPECT_EQ((*Tokenizer::Parse(gpt2->bytes, "stored"))->Encode("the cat 12"),
+            (*Tokenizer::Parse(other.dump(), "tokenizer.json"))->Encode("the cat 12"));
+
+  write("merges.txt", absl::StrReplaceAll(merges, {{"\n", "\r\n"}}));
+  EXPECT_EQ(ReadTokenizerFile(files.directory() / "vocab.json", ReadFile)->bytes, gpt2->bytes);
+  write("merges.txt", merges + "t \xFF\n");
+  const absl::Status status =
+      ReadTokenizerFile(files.directory() / "vocab.json", ReadFile).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("merges.txt"), std::string::npos) << status;
+}
+
+// A line that is cut does not have two parts, or they make a word that the vocabulary does not
+// have.
+TEST(ReadTokenizerFileTest, CutMergesAreErrorsExceptAfterWholeLines) {
+  const CraftedFiles files;
+  const json tiny = TinyTokenizer({});
+  json vocab = tiny["model"]["vocab"];
+  vocab["<|endoftext|>"] = vocab.size();
+  const std::string header = "#version: 0.2\n", merges = header + "q u\nqu i\n";
+  vocab["qu"] = vocab.size();
+  vocab["qui"] = vocab.size();
+  std::ofstream(files.directory() / "vocab.json") << vocab.dump();
+  for (size_t size = header.size(); size <= merges.size(); ++size) {
+    std::ofstream(files.directory() / "merges.txt") << merges.substr(0, size);
+    const auto read = ReadTokenizerFile(files.directory() / "vocab.json", ReadFile);
+    const absl::Status status =
+        read.ok() ? Tokenizer::Parse(read->bytes, "stored").status() : read.status();
+    const bool whole = merges[size - 1] == '\n' || merges[size] == '\n';
+    EXPECT_EQ(status.ok(), whole) << size << " " << status;
+  }
+}
+
+}  // namespace tokenizer_files_test
+}  // namespace braid

@@ -1,0 +1,213 @@
+// The gates by which tokens choose their experts, in whole models.
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/config/inference_experts.h"
+#include "model/config/model_config.h"
+#include "model/config/parameter_layout.h"
+#include "tests/model/random_model.h"
+#include "tests/model/token_choice_batch.h"
+
+namespace braid {
+namespace token_gates_test {
+
+using Token = v1::TokenRouting;
+
+constexpr int64_t kLength = 24;
+constexpr int kVocab = 50, kExperts = 4;
+
+std::vector<v1::ModelConfig> GateConfigs() {
+  std::vector<v1::ModelConfig> configs;
+  for (const Token::Gate gate : {Token::HASH, Token::RELU, Token::COSINE}) {
+    v1::ModelConfig config = SmallModelConfig(kExperts, v1::TOKEN_CHOICE);
+    Token token;
+    token.set_gate(gate);
+    token.set_expert_d_ff(6);
+    *config.mutable_routing()->mutable_token() = token;
+    configs.push_back(ResolveModelConfig(config).value());
+  }
+  return configs;
+}
+
+// Returns a model whose gates see inputs less a mean, where they have one.
+std::unique_ptr<LanguageModel> GatedModel(const v1::ModelConfig& config) {
+  auto model = SharpModel(config, 3);
+  std::mt19937 random(6);
+  for (Parameter& p : model->parameters()) {
+    if (!p.name.ends_with(kInputMean)) continue;
+    for (float& value : p.value) value = std::ldexp(static_cast<float>(random()), -32) - 0.5f;
+  }
+  return model;
+}
+
+std::vector<v1::ModelConfig> EveryGate() {
+  std::vector<v1::ModelConfig> configs = GateConfigs();
+  for (const Token::Gate gate : {Token::LINEAR, Token::FROZEN}) {
+    configs.push_back(TokenChoiceConfig(gate, Token::SOFTMAX_OF_CHOSEN));
+  }
+  configs.push_back(TokenChoiceConfig(Token::KEY_MEAN, Token::ONES));
+  v1::ModelConfig random = TokenChoiceConfig(Token::RANDOM, Token::EQUAL);
+  random.mutable_routing()->mutable_token()->set_active_experts(kExperts);
+  configs.push_back(random);
+  EXPECT_EQ(configs.size(), static_cast<size_t>(Token::Gate_MAX));
+  v1::ModelConfig centered = TokenChoiceConfig(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN);
+  centered.mutable_routing()->mutable_token()->set_centered_input(true);
+  configs.push_back(ResolveModelConfig(centered).value());
+  return configs;
+}
+
+// The norm before the FFN gives every token an input of length sqrt(D).
+TEST(GateTest, CenteredGatesReportTheSumOfTheInputsThatCount) {
+  const v1::ModelConfig config = EveryGate().back();
+  const auto model = GatedModel(config);
+  const TokenBatch batch = RandomTokenBatch(2);
+  const auto sums = [&](const std::vector<int>& positions) {
+    std::vector<int32_t> targets(batch.targets.size(), -1);
+    for (const int position : positions) targets[position] = 7;
+    return model->ForwardBackward(batch.inputs, targets, 2, 1, false)->input_sums;
+  };
+  const std::vector<double> one = sums({5}), other = sums({kLength + 9}),
+                            both = sums({5, kLength + 9});
+  ASSERT_EQ(one.size(), 2 * 16);
+  for (int layer = 0; layer < 2; ++layer) {
+    double squares = 0;
+    for (int i = 16 * layer; i < 16 * (layer + 1); ++i) {
+      squares += one[i] * one[i];
+      EXPECT_NEAR(both[i], one[i] + other[i], 1e-5);
+    }
+    EXPECT_NEAR(squares, 16, 2e-2);
+  }
+  EXPECT_TRUE(SharpModel(TokenChoiceConfig(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN), 3)
+                  ->ForwardBackward(batch.inputs, batch.targets, 2, 1, false)
+                  ->input_sums.empty());
+}
+
+TEST(GateTest, CenteringNeedsAGateWithScoresAndOneInputOfALayer) {
+  const auto refused = [](auto change) {
+    v1::ModelConfig config = TokenChoiceConfig(Token::LINEAR, Token::EQUAL);
+    config.mutable_routing()->mutable_token()->set_centered_input(true);
+    change(&config);
+    return std::string(ResolveModelConfig(config).status().message());
+  };
+  EXPECT_THAT(refused([](auto* config) {
+                config->mutable_routing()->mutable_token()->set_gate(Token::HASH);
+              }),
+              testing::HasSubstr("centered_input: got true, but the gate HASH"));
+  EXPECT_THAT(refused([](auto* config) { config->mutable_layer_mixing(); }),
+              testing::HasSubstr("centered_input: got true with layer_mixing"));
+}
+
+TEST(GateTest, ChangingATokenChangesNoLogitBeforeIt) {
+  for (const v1::ModelConfig& config : EveryGate()) {
+    const auto model = GatedModel(config);
+    std::vector<int32_t> tokens = RandomTokenBatch(1).inputs;
+    const std::vector<float> before = model->Logits(tokens, 1).value();
+    for (const int64_t at : {5, 17}) {
+      std::vector<int32_t> changed = tokens;
+      changed[at] = (changed[at] + 1) % kVocab;
+      const std::vector<float> after = model->Logits(changed, 1).value();
+      for (int64_t i = 0; i < at * kVocab; ++i) ASSERT_NEAR(after[i], before[i], 1e-5);
+      EXPECT_GT(MaxDifference(after, before, at * kVocab), 1e-3);
+    }
+  }
+}
+
+TEST(GateTest, DecoderAndContinuationsEqualTheFullPass) {
+  for (const v1::ModelConfig& config : EveryGate()) {
+    const auto model = GatedModel(config);
+    const std::vector<int32_t> tokens = RandomTokenBatch(1).inputs;
+    const std::vector<float> full = model->Logits(tokens, 1).value();
+    const auto decoder = model->NewDecoder(MergeMode::kSegment);
+    std::vector<float> logits = decoder->Prefill(std::span(tokens).first(9)).value();
+    const std::vector<int32_t> next(tokens.begin() + 9, tokens.begin() + 12);
+    const auto scores =
+        decoder->ScoreContinuations(std::vector<std::vector<int32_t>>{next}).value();
+    for (int64_t t = 9;; ++t) {
+      const std::vector<float> row(full.begin() + (t - 1) * kVocab, full.begin() + t * kVocab);
+      ASSERT_LT(MaxDifference(logits, row), 1e-4) << t;
+      if (t < 12) {
+        double sum = 0;
+        for (float logit : row) sum += std::exp(logit);
+        EXPECT_NEAR(scores[0][t - 9], row[tokens[t]] - std::log(sum), 1e-4);
+      }
+      if (t == kLength) break;
+      logits = decoder->Step(tokens[t]).value();
+    }
+  }
+}
+
+TEST(GateTest, GradientsEqualFiniteDifferences) {
+  for (v1::ModelConfig config : GateConfigs()) {
+    const auto model = SharpModel(config, 3);
+    model->SetGatePenalty(0.3);
+    const TokenBatch tokens = RandomTokenBatch(2);
+    const std::vector<float> gradient = GradientOf(*model, tokens, 2);
+    const double layers = 2;
+    const auto loss = [&] {
+      const TrainResult result =
+          model->ForwardBackward(tokens.inputs, tokens.targets, 2, 0, false).value();
+      return 0.5 * (result.loss_sum + 0.3 / layers * result.balance_loss_sum);
+    };
+    for (const Parameter& p : model->parameters()) {
+      if (p.name.find("layers.1.mlp.router") == std::string::npos) continue;
+      float& value = p.value[p.value.size() / 2];
+      const float before = value, step = 1.0f / 512;
+      value = before + step;
+      const double above = loss();
+      value = before - step;
+      const double below = loss();
+      value = before;
+      const double expected = (above - below) / (2 * step);
+      EXPECT_NEAR(gradient[&value - model->values().data()], expected,
+                  0.03 * (1 + std::abs(expected)))
+          << p.name;
+    }
+  }
+}
+
+TEST(GateTest, HashChoosesByTokenIdAlone) {
+  const auto model = SharpModel(GateConfigs()[0], 3);
+  TokenBatch tokens = RandomTokenBatch(1);
+  tokens.inputs[20] = tokens.inputs[3];
+  const TrainResult result =
+      model->ForwardBackward(tokens.inputs, tokens.targets, 1, 1, true).value();
+  for (const LayerRoutingWeights& layer : result.routing) {
+    const auto chosen = [&](int64_t t) {
+      return std::vector<int32_t>(layer.chosen.begin() + 2 * t, layer.chosen.begin() + 2 * t + 2);
+    };
+    EXPECT_EQ(chosen(20), chosen(3));
+  }
+  EXPECT_NE(result.routing[0].chosen, result.routing[1].chosen);
+}
+
+TEST(GateTest, ReluUsesTheExpertsWithPositiveScoresAndRefusesANumber) {
+  const auto model = SharpModel(GateConfigs()[1], 3);
+  const TokenBatch tokens = RandomTokenBatch(1);
+  const TrainResult result =
+      model->ForwardBackward(tokens.inputs, tokens.targets, 1, 1, true).value();
+  int64_t used = 0;
+  for (const LayerRoutingWeights& layer : result.routing) {
+    ASSERT_EQ(layer.chosen.size(), static_cast<size_t>(kLength * kExperts));
+    for (int64_t i = 0; i < kLength * kExperts; ++i) {
+      const int32_t expert = layer.chosen[i];
+      EXPECT_TRUE(expert == -1 || expert == i % kExperts);
+      used += expert >= 0 && tokens.targets[i / kExperts] >= 0;
+    }
+  }
+  EXPECT_EQ(result.active_experts_sum, used);
+  EXPECT_EQ(model->NewDecoder(MergeMode::kSegment, 3)->Prefill(tokens.inputs).status().code(),
+            absl::StatusCode::kOk);
+  EXPECT_EQ(CheckActiveExperts(model->config(), "active_experts[0]", 3).message(),
+            "active_experts[0]: got 3, but with the gate RELU a token uses every expert with a "
+            "positive score; leave it unset");
+}
+
+}  // namespace token_gates_test
+}  // namespace braid

@@ -18,7 +18,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/evaluation_flags.h"
-#include "cli/expert_split_flags.h"
+#include "cli/field_flags.h"
 #include "client/terminal/table.h"
 #include "client/terminal/terminal_text.h"
 
@@ -68,8 +68,9 @@ std::string MostChosen(const v1::DomainRouting& domain) {
 }
 
 void PrintActivity(const v1::ExpertActivity& activity, std::ostream& out) {
-  out << activity.active_experts() << " of " << activity.num_experts() << " experts on "
-      << activity.num_tokens() << " tokens; shares of the activation mass and of the active units\n"
+  out << (activity.varying_experts() ? "a varying number" : absl::StrCat(activity.active_experts()))
+      << " of " << activity.num_experts() << " experts on " << activity.num_tokens()
+      << " tokens; shares of the activation mass and of the active units\n"
       << "in the chosen experts, and in as many of " << activity.num_experts()
       << " random groups of units\n\n";
   Table shares({"LAYER", "MASS", "RANDOM", "ACTIVE", "RANDOM"});
@@ -106,6 +107,15 @@ absl::Status AnalyzeExperts(Session& session, const ExpertsOptions& options) {
       [](const v1::ExpertActivity& activity) { PrintActivity(activity, std::cout); });
 }
 
+// Adds the settings of a split that make experts of a dense model without training.
+void AddSplit(CLI::App* command, FieldFlags* split) {
+  split->Add(command, "--experts", "num_experts")
+      ->description("Experts per layer of a dense model; must divide d_ff (default: 16)");
+  split->Add(command, "--split", "method")->type_name("contiguous|random|keys");
+  split->Add(command, "--active-experts", "active_experts");
+  split->Add(command, "--layers", "layers")->delimiter(',');
+}
+
 }  // namespace
 
 void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
@@ -118,7 +128,7 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
   command->add_option("--data", options->dataset,
                       "Corpus job or dataset directory with the held-out text (default: "
                       "the run's own)");
-  AddExpertSplit(command, &options->split);
+  AddSplit(command, &options->split);
   AddRoutingSeed(command, &options->routing_seed);
   AddMaxWindows(command, &options->max_windows);
   AddThreads(command, &options->threads);
@@ -133,7 +143,7 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
   command->footer(
       "The FFNs of a dense model are split for the analysis, by default into 16 experts by keys;\n"
       "no checkpoint is written. A model that token choice routes keeps its experts; only\n"
-      "--active-experts applies to it.\n"
+      "--active-experts and --layers apply to it.\n"
       "\n"
       "Examples:\n"
       "  braid analyze experts run-000001 -o experts.html\n"

@@ -19,6 +19,7 @@
 #include "formats/safetensors.h"
 #include "formats/sentencepiece_json.h"
 #include "inference/huggingface/adapter_files.h"
+#include "model/config/head_config.h"
 #include "model/config/mixtral.h"
 #include "rpc/interrupt.h"
 #include "runs/checkpoint.h"
@@ -145,9 +146,19 @@ struct ImportOptions {
 };
 
 void PrintImport(const v1::ImportResponse& response, std::ostream& out) {
-  const bool bos = response.model().start_token() == v1::START_WITH_BOS;
   out << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
-      << " parameters\nuse it with: braid train --init-from " << response.output_dir()
+      << " parameters\n";
+  if (response.model().has_label_head()) {
+    const v1::LabelHead& head = response.model().label_head();
+    out << "it has a label head (" << LabelsText(head) << "); use it with: braid eval tasks "
+        << response.output_dir() << " --data TASKS --answers DIR, braid finetune "
+        << response.output_dir()
+        << " --data FILE --label-head=" << (head.regression() ? "regression" : "classes")
+        << std::endl;
+    return;
+  }
+  const bool bos = response.model().start_token() == v1::START_WITH_BOS;
+  out << "use it with: braid train --init-from " << response.output_dir()
       << " --data JOB, braid generate " << response.output_dir()
       << " --prompt TEXT\npack data for it with: braid submit PATH --tokenizer "
       << response.output_dir() << "/tokenizer.model" << (bos ? " --begin-with-bos" : "")

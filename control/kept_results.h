@@ -15,8 +15,9 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
                              const v1::EvaluationResult& result);
 
 // Writes RUN_DIR/tasks/result.json with the scores of a standard request in `result`: built-in
-// tasks without changes, their own number of shots, the number of active experts that the run ends
-// with, no routing seed, no noise, seed 0, all examples, and answers stored in the run directory.
+// tasks without changes, their own number of shots (none for a label head), the number of active
+// experts that the run ends with, no routing seed, no noise, seed 0, all examples, and answers
+// stored in the run directory.
 // Scores of other tasks and routings at the same step are kept.
 absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result);
 

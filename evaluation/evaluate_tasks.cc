@@ -24,6 +24,7 @@
 #include "evaluation/trained_shares.h"
 #include "formats/contamination.h"
 #include "formats/tokenizer.h"
+#include "model/config/inference_experts.h"
 #include "model/language_model.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
@@ -157,9 +158,11 @@ class TaskRun {
       options_.active_experts = active == trained_with_ ? 0 : active;
       for (const v1::InferenceRouting routing : routings_) {
         options_.routing = routing;
-        ProgressEvents progress(task.spec.name(), routing, active, emit_);
+        const bool varies = HasVaryingExperts(weights_.config());
+        ProgressEvents progress(task.spec.name(), routing, varies ? 0 : active, emit_);
         ASSIGN_OR_RETURN(v1::TaskResult scored, EvaluateTask(task, model_, options_, progress));
         scored.set_active_experts(active);
+        scored.set_varying_experts(varies);
         *result->add_results() = std::move(scored);
       }
     }
@@ -190,8 +193,7 @@ absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskMo
   ASSIGN_OR_RETURN(const auto tokenizer,
                    Tokenizer::Load(found.path.checkpoint / "tokenizer.model"));
   const AskedModel asked = Ask(*model, *tokenizer, found.identity);
-  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExpertsToAsk(request, found.path.state.model,
-                                                               found.routing_seed.has_value()));
+  ASSIGN_OR_RETURN(std::vector<int> active, ActiveExpertsToAsk(request, found));
   if (found.routing_seed) RETURN_IF_ERROR(model->SetRoutingSeed(*found.routing_seed));
   RETURN_IF_ERROR(model->SetInputNoise(request.embedding_noise(), request.noise_seed()));
   const int before = result->results_size();

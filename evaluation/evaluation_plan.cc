@@ -11,6 +11,7 @@
 #include "evaluation/heldout_answers.h"
 #include "evaluation/heldout_windows.h"
 #include "evaluation/inference_routings.h"
+#include "evaluation/requested_experts.h"
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "model/config/head_config.h"
@@ -69,6 +70,8 @@ class Planner {
     ASSIGN_OR_RETURN(routings_, ResolveRoutings(request_.routings(), {v1::SEGMENT_ROUTING}));
     ASSIGN_OR_RETURN(fixed_weights_, ResolveFixedWeights(request_.fixed_weights(), routings_));
     for (const std::string& name : request_.models()) RETURN_IF_ERROR(AddModel(name));
+    RETURN_IF_ERROR(CheckExpertsAreChosen(request_.active_experts(), named_));
+    RETURN_IF_ERROR(CheckWeightsAreMerged(fixed_weights_, named_));
     RETURN_IF_ERROR(CheckSeedIsUsed());
     RETURN_IF_ERROR(CheckLimit());
     RETURN_IF_ERROR(OpenDataset());
@@ -99,6 +102,7 @@ class Planner {
     if (plan_.models.empty() && request_.paths().empty()) {
       ASSIGN_OR_RETURN(plan_.dataset_dir, DatasetOfFirst(path));
     }
+    named_.push_back({model.name, model.config});
     plan_.models.push_back(std::move(model));
     return absl::OkStatus();
   }
@@ -111,14 +115,9 @@ class Planner {
     }
     if (model->config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
     model->routings.resize(1);
-    for (int i = 0; i < request_.active_experts_size(); ++i) {
-      const int active = request_.active_experts(i);
-      RETURN_IF_ERROR(CheckActiveExperts(model->config, absl::StrCat("active_experts[", i, "]"),
-                                         active, model->routing_seed.has_value()));
-      if (std::ranges::find(model->active_experts, active) == model->active_experts.end()) {
-        model->active_experts.push_back(active);
-      }
-    }
+    ASSIGN_OR_RETURN(model->active_experts,
+                     RequestedExperts(request_.active_experts(), {model->name, model->config},
+                                      model->routing_seed.has_value()));
     return absl::OkStatus();
   }
 
@@ -164,21 +163,21 @@ class Planner {
                    "windows is not the same text; score all windows, or one model at a time");
   }
 
-  // Answers count wherever they are in their sequence, so no first segment is left out of them, nor
-  // of dense models that would have no other tokens.
+  // Answers count wherever they are in their sequence, so no first segment is left out of them. Nor
+  // is a segment that fills the window, which would leave no token.
   void SetFirstSegments() {
     for (size_t i = 0; i < plan_.cuts.size(); ++i) {
       TextCut& cut = plan_.cuts[i];
-      int64_t of_experts = 0, of_dense = 0;
+      int64_t of_routed = 0, of_others = 0;
       for (const ModelToScore& model : plan_.models) {
-        if (model.cut != i) continue;
-        int64_t& longest = UsesExperts(model.config) ? of_experts : of_dense;
-        longest = std::max<int64_t>(longest, model.config.routing().segment_length());
+        const v1::RoutingConfig& routing = model.config.routing();
+        if (model.cut != i || routing.segment_length() >= cut.window_length) continue;
+        int64_t& longest = RoutesOnOtherTokens(routing) ? of_routed : of_others;
+        longest = std::max<int64_t>(longest, routing.segment_length());
       }
-      if (of_dense >= cut.window_length) of_dense = 0;
       cut.first_segment_length = request_.first_positions() > 0 ? request_.first_positions()
-                                 : of_experts > 0               ? of_experts
-                                                                : of_dense;
+                                 : of_routed > 0                ? of_routed
+                                                                : of_others;
       if (info_.supervised) cut.first_segment_length = 0;
     }
   }
@@ -256,8 +255,9 @@ class Planner {
   const DocumentReader& reader_;
   std::vector<v1::InferenceRouting> routings_;
   std::vector<v1::FixedWeights> fixed_weights_;
-  DatasetInfo info_;       // empty without a dataset
-  FileSummary tokenizer_;  // that the dataset was made with
+  std::vector<NamedModel> named_;  // as plan_.models
+  DatasetInfo info_;               // empty without a dataset
+  FileSummary tokenizer_;          // that the dataset was made with
   EvaluationPlan plan_;
 };
 

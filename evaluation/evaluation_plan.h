@@ -26,8 +26,8 @@ struct TextCut {
   bool begin_with_bos = false;
   int64_t window_length = 0;
   // Number of leading tokens of each window that the main figures leave out: the longest segment of
-  // the models with experts, or of all models when none has experts, in which case windows of one
-  // segment count fully. 0 for answers.
+  // the models that route on other tokens, or of all models when none does. Segments that fill the
+  // window do not count; 0 when all do, and for answers.
   int64_t first_segment_length = 0;
   EvaluationText text;
 };

@@ -322,6 +322,7 @@ absl::StatusOr<v1::ExpertActivity> MeasureExpertActivity(
   v1::ExpertActivity result;
   result.set_num_experts(options.num_experts);
   result.set_active_experts(options.active_experts);
+  result.set_varying_experts(HasVaryingExperts(model.config()));
   for (const auto& [layer, activity] : layers) {
     *result.add_layers() = activity.Summarize(names);
   }

@@ -11,6 +11,7 @@
 #include "evaluation/score_summary.h"
 #include "evaluation/text_score.h"
 #include "model/config/inference_experts.h"
+#include "runs/main_figures.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -66,6 +67,7 @@ class Evaluator {
         if (routing == v1::SEGMENT_ROUTING) routed = score;
         v1::Evaluation* evaluation = AddEvaluation(to_score, std::move(score));
         evaluation->set_routing(routing);
+        evaluation->set_routes_on_itself(RoutesOnItself(to_score.config));
         evaluation->set_active_experts(active);
       }
     }
@@ -87,6 +89,7 @@ class Evaluator {
     *evaluation->mutable_source() = to_score.source;
     evaluation->set_first_segment_length(static_cast<int32_t>(cut.first_segment_length));
     evaluation->set_window_length(static_cast<int32_t>(cut.window_length));
+    evaluation->set_varying_experts(HasVaryingExperts(to_score.config));
     CompareWithBaseline(to_score, std::move(score));
     return evaluation;
   }

@@ -146,12 +146,13 @@ v1::DomainDifference Compare(const DomainScore& baseline, const DomainScore& sco
   };
   v1::DomainDifference result;
   result.set_domain(baseline.name);
-  if (pairing.same_tokenizer) {
+  if (pairing.same_tokenizer && total_a.tokens > 0 && total_b.tokens > 0) {
     result.set_loss_difference(Ratio(total_a.nats, total_a.tokens) -
                                Ratio(total_b.nats, total_b.tokens));
     const auto interval = difference(NatsPerToken(a, kAfter), NatsPerToken(b, kAfter));
     if (interval) *result.mutable_loss_difference_interval() = *interval;
   }
+  if (total_a.bytes == 0 || total_b.bytes == 0) return result;
   result.set_bits_per_byte_difference(BitsPerByte(total_a) - BitsPerByte(total_b));
   const auto interval = difference(BitsPerByte(a, kAfter), BitsPerByte(b, kAfter));
   if (interval) *result.mutable_bits_per_byte_difference_interval() = *interval;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,9 +11,11 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "evaluation/inference_routings.h"
+#include "evaluation/requested_experts.h"
 #include "evaluation/tasks/task_examples.h"
 #include "evaluation/tasks/task_spec.h"
 #include "model/config/inference_experts.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -25,6 +28,15 @@ constexpr int64_t kMaxShots = 256;
 absl::Status CheckRange(const char* field, int64_t got, int64_t most) {
   if (got >= 0 && got <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, ": got ", got, ", expected 0 to ", most));
+}
+
+absl::Status CheckDataDirectory(const std::string& data_dir) {
+  std::error_code error;
+  if (fs::is_directory(data_dir, error)) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("data_dir: ", data_dir,
+                   fs::exists(data_dir, error) ? " is not a directory" : " does not exist",
+                   ", expected the directory with one folder of files per task"));
 }
 
 // Results of one model that differ in nothing but the number of experts have no counterpart.
@@ -101,6 +113,10 @@ absl::StatusOr<std::string> IdentityOf(const fs::path& checkpoint) {
 absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
                                         const std::string& name) {
   ASSIGN_OR_RETURN(ModelPath path, FindModel(name, request.strict()));
+  const absl::Status mixing = CheckMixingInference(path.state.model);
+  if (!mixing.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", mixing.message()));
+  }
   ASSIGN_OR_RETURN(fs::path answers_dir, AnswersDirectory(request, path));
   ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
   if (path.state.use_average) identity += " average";
@@ -125,6 +141,7 @@ absl::Status CheckTasksRequest(const v1::EvaluateTasksRequest& request) {
     return absl::InvalidArgumentError(
         "data_dir: got none, expected the directory with the files of the tasks");
   }
+  RETURN_IF_ERROR(CheckDataDirectory(request.data_dir()));
   RETURN_IF_ERROR(CheckRange("num_shots", request.num_shots(), kMaxShots));
   RETURN_IF_ERROR(
       CheckRange("max_examples", request.max_examples(), std::numeric_limits<int32_t>::max()));
@@ -159,6 +176,12 @@ absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksReq
     ASSIGN_OR_RETURN(TaskModel model, FindTaskModel(request, name));
     models.push_back(std::move(model));
   }
+  std::vector<NamedModel> named;
+  for (const TaskModel& model : models) {
+    named.push_back({model.name, model.path.state.model});
+    RETURN_IF_ERROR(ActiveExpertsToAsk(request, model).status());
+  }
+  RETURN_IF_ERROR(CheckExpertsAreChosen(request.active_experts(), named));
   const auto is_seeded = [](const TaskModel& model) { return model.routing_seed.has_value(); };
   if (request.has_routing_seed() && std::ranges::none_of(models, is_seeded)) {
     RETURN_IF_ERROR(CheckRoutingSeed(models[0].path.state.model, request.routing_seed()));
@@ -176,16 +199,12 @@ absl::StatusOr<std::vector<v1::InferenceRouting>> RoutingsToAsk(
 }
 
 absl::StatusOr<std::vector<int>> ActiveExpertsToAsk(const v1::EvaluateTasksRequest& request,
-                                                    const v1::ModelConfig& model,
-                                                    bool has_routing_seed) {
-  std::vector<int> numbers;
-  for (int i = 0; i < request.active_experts_size(); ++i) {
-    const int active = request.active_experts(i);
-    RETURN_IF_ERROR(CheckActiveExperts(model, absl::StrCat("active_experts[", i, "]"), active,
-                                       has_routing_seed));
-    if (std::ranges::find(numbers, active) == numbers.end()) numbers.push_back(active);
-  }
-  if (numbers.empty()) numbers.push_back(InferenceExperts(model, has_routing_seed));
+                                                    const TaskModel& model) {
+  const v1::ModelConfig& config = model.path.state.model;
+  const bool seeded = model.routing_seed.has_value();
+  ASSIGN_OR_RETURN(std::vector<int> numbers,
+                   RequestedExperts(request.active_experts(), {model.name, config}, seeded));
+  if (numbers.empty()) numbers.push_back(InferenceExperts(config, seeded));
   return numbers;
 }
 

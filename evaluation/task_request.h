@@ -16,7 +16,8 @@
 
 namespace braid {
 
-// Returns InvalidArgument for a field out of range, and for further models that cannot be compared.
+// Returns InvalidArgument for a field out of range, and for further models that cannot be compared;
+// NotFound when there is no directory of tasks.
 absl::Status CheckTasksRequest(const v1::EvaluateTasksRequest& request);
 
 // Returns the tasks to load, one at a time: those requested by name, whose files must exist, or the
@@ -36,7 +37,7 @@ struct TaskModel {
 };
 
 // Returns the model and the further models, all of which exist, and creates their directories of
-// answers. A routing seed must have a meaning for one of them.
+// answers. A routing seed and numbers of active experts must have a meaning for one of them.
 absl::StatusOr<std::vector<TaskModel>> FindTaskModels(const v1::EvaluateTasksRequest& request);
 
 // Returns the routings to ask a model with.
@@ -44,10 +45,9 @@ absl::StatusOr<std::vector<v1::InferenceRouting>> RoutingsToAsk(
     const v1::EvaluateTasksRequest& request, const v1::ModelConfig& model);
 
 // Returns the numbers of active experts to ask a model with: those requested, otherwise its own; 0
-// for a model whose tokens do not choose experts.
+// for a model whose tokens do not choose experts. InvalidArgument names the model.
 absl::StatusOr<std::vector<int>> ActiveExpertsToAsk(const v1::EvaluateTasksRequest& request,
-                                                    const v1::ModelConfig& model,
-                                                    bool has_routing_seed);
+                                                    const TaskModel& model);
 
 // Returns the number of demonstrations; -1 for that of the task. A label head is asked without.
 int ShotsToAsk(const v1::EvaluateTasksRequest& request, const v1::ModelConfig& model);

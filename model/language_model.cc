@@ -120,10 +120,10 @@ class LanguageModel::Impl {
   std::span<float> gradients() { return Span(gradients_); }
 
   // Returns the configuration with `active` experts a token, or as many as outside training when
-  // it is 0.
+  // it is 0. A decoder refuses the number where tokens choose no experts.
   v1::ModelConfig InferenceConfig(int active, bool has_routing_seed) const {
     v1::ModelConfig config = config_;
-    if (config.routing().router() == v1::TOKEN_CHOICE) {
+    if (active > 0 || config.routing().router() == v1::TOKEN_CHOICE) {
       config.mutable_routing()->mutable_token()->set_active_experts(
           active > 0 ? active : InferenceExperts(config, has_routing_seed));
     }

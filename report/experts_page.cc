@@ -39,7 +39,8 @@ std::string SharesSection(const v1::ExpertActivity& activity) {
       absl::StrCat(
           "After ", activity.step(), " steps, on ",
           FormatCount(static_cast<double>(activity.num_tokens())), " tokens that choose ",
-          activity.active_experts(), " of ", activity.num_experts(),
+          activity.varying_experts() ? "a varying number" : absl::StrCat(activity.active_experts()),
+          " of ", activity.num_experts(),
           " experts. Mass: the sum of |hidden activation|. A unit is active if its gate is "
           "above 0. Random groups of as many units, chosen by the same rule, show what "
           "the choice alone achieves."),

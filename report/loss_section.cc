@@ -11,6 +11,7 @@
 #include "report/run_comparison.h"
 #include "report/run_curves.h"
 #include "report/svg_plot.h"
+#include "runs/main_figures.h"
 #include "runs/step_remark.h"
 
 namespace braid {
@@ -27,8 +28,7 @@ constexpr size_t kMaxDirectLabels = 16;
 
 double HeldOutGain(const ReportRun& dense, const ReportRun& moe) {
   if (!dense.evaluation || !moe.evaluation) return kNan;
-  return dense.evaluation->total().loss_after_first_segment() -
-         moe.evaluation->total().loss_after_first_segment();
+  return MainLoss(dense.evaluation->total()) - MainLoss(moe.evaluation->total());
 }
 
 // Returns a dash if a run diverged or has no loss.
@@ -168,7 +168,8 @@ std::string GainSection(std::span<const ReportRun> runs) {
                  "standard error), for pairs of runs with the same sequences in the same order and "
                  "the same initial weights. Positive values mean that the experts help. Losses of "
                  "runs with different seeds or data are not comparable.",
-                 RenderTable(table) + DifferenceChart(runs, pairs), "gain");
+                 SelfRoutingNotes(runs) + RenderTable(table) + DifferenceChart(runs, pairs),
+                 "gain");
 }
 
 std::string LossSection(std::span<const ReportRun> runs) {
@@ -179,13 +180,13 @@ std::string LossSection(std::span<const ReportRun> runs) {
   return Section(
       "Training loss",
       absl::StrCat(
-          "Without the first segment of each sequence, smoothed over one fortieth "
-          "of the run",
+          "Without the first segment of each sequence that has several, smoothed over one "
+          "fortieth of the run",
           runs.size() <= kLossMaxRawRuns ? "; single steps are faint" : "",
           ". Both axes are linear; the y axis is scaled to the losses after the "
           "first tenth.",
           has_error ? " \xC2\xB1 is the standard error over the steps of the last tenth." : ""),
-      plot.empty() ? "" : findings + plot + LossTable(chart), "loss");
+      plot.empty() ? "" : SelfRoutingNotes(runs) + findings + plot + LossTable(chart), "loss");
 }
 
 }  // namespace braid

@@ -7,6 +7,7 @@
 #include "report/plot_series.h"
 #include "report/report_sections.h"
 #include "report/svg_plot.h"
+#include "runs/main_figures.h"
 
 namespace braid {
 namespace {
@@ -49,16 +50,14 @@ Score WithEnds(double value, const v1::Interval* interval) {
   return {value, interval->low(), interval->high()};
 }
 
-Score MainPerplexity(const v1::DomainEvaluation& domain) {
-  return WithEnds(domain.perplexity_after_first_segment(),
-                  domain.has_perplexity_after_first_segment_interval()
-                      ? &domain.perplexity_after_first_segment_interval()
-                      : nullptr);
+Score PerplexityScore(const v1::DomainEvaluation& domain) {
+  return WithEnds(MainPerplexity(domain), domain.has_perplexity_after_first_segment_interval()
+                                              ? &domain.perplexity_after_first_segment_interval()
+                                              : nullptr);
 }
 
-Score MainBits(const v1::DomainEvaluation& domain) {
-  if (domain.num_bytes_after_first_segment() <= 0) return {};
-  return WithEnds(domain.bits_per_byte_after_first_segment(),
+Score BitsScore(const v1::DomainEvaluation& domain) {
+  return WithEnds(MainBitsPerByte(domain),
                   domain.has_bits_per_byte_after_first_segment_interval()
                       ? &domain.bits_per_byte_after_first_segment_interval()
                       : nullptr);
@@ -153,7 +152,7 @@ std::string ChartOf(std::span<const ReportRun> runs, const std::vector<std::stri
     series.css_class = RunClass(i);
     for (const std::string& domain : domains) {
       const v1::DomainEvaluation* found = FindDomain(runs[i], domain);
-      const Score score = found ? MainPerplexity(*found) : Score{};
+      const Score score = found ? PerplexityScore(*found) : Score{};
       series.values.push_back(score.value);
       series.lows.push_back(score.low);
       series.highs.push_back(score.high);
@@ -164,7 +163,7 @@ std::string ChartOf(std::span<const ReportRun> runs, const std::vector<std::stri
 }
 
 std::string BitsTable(std::span<const ReportRun> runs, const std::vector<std::string>& domains) {
-  const std::vector<Line> lines = Lines(runs, domains, MainBits);
+  const std::vector<Line> lines = Lines(runs, domains, BitsScore);
   const bool any = std::any_of(lines.begin(), lines.end(), [](const Line& line) {
     return std::any_of(line.scores.begin(), line.scores.end(),
                        [](const Score& score) { return std::isfinite(score.value); });
@@ -212,7 +211,7 @@ bool HasIntervals(std::span<const ReportRun> runs) {
 std::string PerplexitySection(std::span<const ReportRun> runs) {
   const std::vector<std::string> domains = AllDomains(runs);
   if (domains.empty()) return "";
-  std::vector<Line> lines = Lines(runs, domains, MainPerplexity);
+  std::vector<Line> lines = Lines(runs, domains, PerplexityScore);
   lines.push_back(LineOf(runs, "all, with the first segment", "", FullPerplexity, "muted"));
   return Section(
       "Held-out perplexity by domain",
@@ -221,8 +220,9 @@ std::string PerplexitySection(std::span<const ReportRun> runs) {
                    HasIntervals(runs)
                        ? " Whiskers and small print: 95\xC2\xA0% bootstrap intervals over windows."
                        : ""),
-      RunNotes(runs, &ReportRun::evaluation_note) + ChartOf(runs, domains) +
-          TableOf(runs, lines, 2) + BitsTable(runs, domains) + ActiveExpertsChart(runs),
+      RunNotes(runs, &ReportRun::evaluation_note) + SelfRoutingNotes(runs) +
+          ChartOf(runs, domains) + TableOf(runs, lines, 2) + BitsTable(runs, domains) +
+          ActiveExpertsChart(runs),
       "perplexity");
 }
 

@@ -42,7 +42,8 @@ constexpr char kFootnote[] =
     "<p id=\"first-segment\"><sup>1</sup> The first segment of a sequence has no segment "
     "before it and is routed on its own mean, which includes tokens that are yet to be predicted, "
     "so its loss is too low. The main numbers therefore exclude the first segment, also for dense "
-    "models. Perplexity is exp(loss), with the loss in nats per token.</p>\n";
+    "models; a sequence that is a single segment counts fully. Perplexity is exp(loss), with the "
+    "loss in nats per token.</p>\n";
 
 // Returns check boxes that show and hide a run in all figures, by CSS alone.
 std::string RunSwitches(std::span<const ReportRun> runs) {

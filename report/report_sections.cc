@@ -7,6 +7,7 @@
 #include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/plot_series.h"
+#include "runs/main_figures.h"
 
 namespace braid {
 
@@ -32,8 +33,19 @@ std::string RunNotes(std::span<const ReportRun> runs, std::string ReportRun::*no
   return paragraphs;
 }
 
+std::string SelfRoutingNotes(std::span<const ReportRun> runs) {
+  std::string paragraphs;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!RoutesOnItself(runs[i].spec.model())) continue;
+    absl::StrAppend(&paragraphs, "<p class=\"note\">", EscapeHtml(RunName(runs, i)),
+                    ": each sequence is one segment, which routes on the tokens that it predicts, "
+                    "so its losses are too low.</p>\n");
+  }
+  return paragraphs;
+}
+
 double MainPerplexity(const ReportRun& run) {
-  return run.evaluation ? run.evaluation->total().perplexity_after_first_segment() : std::nan("");
+  return run.evaluation ? MainPerplexity(run.evaluation->total()) : std::nan("");
 }
 
 std::string RunClass(size_t run) { return absl::StrCat("run-", run); }

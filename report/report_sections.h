@@ -60,8 +60,12 @@ std::string RunName(std::span<const ReportRun> runs, size_t run);
 // when there is none.
 std::string RunNotes(std::span<const ReportRun> runs, std::string ReportRun::*note);
 
+// Returns a note on each run whose losses are too low, because a segment fills its sequences and
+// routes on itself; "" without any.
+std::string SelfRoutingNotes(std::span<const ReportRun> runs);
+
 // Returns the held-out perplexity over all domains without the first segment; NaN without an
-// evaluation.
+// evaluation or such tokens.
 double MainPerplexity(const ReportRun& run);
 
 // Returns the CSS class of everything that is drawn for one run, by which a reader can hide it.

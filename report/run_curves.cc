@@ -6,17 +6,12 @@
 #include <map>
 
 #include "report/plot_series.h"
+#include "runs/main_figures.h"
 
 namespace braid {
 namespace {
 
 constexpr int64_t kPlotPoints = 300;
-
-// Runs with one segment per sequence have no tokens after the first segment; all tokens count for
-// them.
-double MainLoss(const v1::StepMetrics& step) {
-  return step.loss_after_first_segment() != 0 ? step.loss_after_first_segment() : step.loss();
-}
 
 // Returns the mean of the finite points; the middle and NaN if there are none.
 PlotPoint MeanOfPiece(std::span<const PlotPoint> piece) {
@@ -100,10 +95,7 @@ std::vector<PlotPoint> ValidationCurve(std::span<const v1::StepMetrics> metrics)
   std::vector<PlotPoint> curve;
   for (const v1::StepMetrics& step : metrics) {
     if (!step.has_validation()) continue;
-    const v1::ValidationMetrics& validation = step.validation();
-    const double after = validation.loss_after_first_segment();
-    curve.push_back(
-        {static_cast<double>(step.num_tokens()), after != 0 ? after : validation.loss()});
+    curve.push_back({static_cast<double>(step.num_tokens()), MainLoss(step.validation())});
   }
   return curve;
 }

@@ -24,10 +24,10 @@ std::vector<PlotPoint> Thin(std::span<const PlotPoint> points, int64_t count);
 // finite value gives one NaN.
 std::vector<PlotPoint> ThinExtremes(std::span<const PlotPoint> points, int64_t count);
 
-// Returns the loss without the first segment over tokens, for every step.
+// Returns MainLoss (runs/main_figures.h) over tokens, for every step.
 std::vector<PlotPoint> LossCurve(std::span<const v1::StepMetrics> metrics);
 
-// Returns the validation loss without the first segment over tokens, for every validation.
+// Returns MainLoss of every validation over tokens.
 std::vector<PlotPoint> ValidationCurve(std::span<const v1::StepMetrics> metrics);
 
 // Returns the dense minus the MoE loss of the same step, over the tokens of that step.

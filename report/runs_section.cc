@@ -82,10 +82,12 @@ std::string RunTableSection(std::span<const ReportRun> runs) {
       table.rows[i].cells.push_back(accuracy ? FormatFixed(100 * *accuracy, 1) : "");
     }
   }
-  return Section("Runs",
-                 "The train loss is the mean over the last tenth of the run in nats per token, the "
-                 "perplexity is over all held-out domains. Both exclude the first segment.",
-                 RenderTable(table), "runs");
+  return Section(
+      "Runs",
+      "The train loss is the mean over the last tenth of the run in nats per token, the "
+      "perplexity is over all held-out domains. Both exclude the first segment of sequences "
+      "that have several.",
+      RenderTable(table), "runs");
 }
 
 }  // namespace braid

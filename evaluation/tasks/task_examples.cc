@@ -228,6 +228,8 @@ absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
   ASSIGN_OR_RETURN(const v1::TaskFile* file,
                    FindTaskFile(spec.examples(), data_dir / TaskFolder(spec)));
   if (file != nullptr) return file;
+  const std::string why = WhyNoTaskFile(spec.examples(), data_dir / TaskFolder(spec));
+  if (!why.empty()) return absl::NotFoundError(why);
   return absl::NotFoundError(absl::StrCat("no files of task \"", spec.name(), "\" in ",
                                           data_dir.string(), "; expected ", ExpectedFiles(spec)));
 }

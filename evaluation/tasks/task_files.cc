@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "base/utf8.h"
 #include "evaluation/tasks/delimited_text.h"
 #include "evaluation/tasks/field_rule.h"
 #include "evaluation/tasks/xml_records.h"
@@ -26,6 +27,7 @@ using nlohmann::json;
 
 constexpr int kDeepestLevel = 32;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr char kEmptyFile[] = "the file is empty";
 
 absl::Status Malformed(const std::string& where, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", message));
@@ -35,6 +37,19 @@ absl::StatusOr<std::string> ReadText(const fs::path& path) {
   ASSIGN_OR_RETURN(std::string text, ReadFile(path));
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
+}
+
+// JSON and XML are checked where they are parsed.
+absl::Status CheckUtf8(std::string_view text, const fs::path& path) {
+  if (IsValidUtf8(text)) return absl::OkStatus();
+  int64_t line = 1;
+  for (size_t at = 0, length = 0; at < text.size(); at += length) {
+    length = ValidCharacterLength(text.substr(at));
+    if (length == 0) break;
+    line += text[at] == '\n';
+  }
+  return Malformed(absl::StrCat(path.string(), ":", line),
+                   "got bytes that are not UTF-8; convert the file with iconv");
 }
 
 absl::StatusOr<TaskRecord> ParseObject(absl::string_view text, const std::string& where) {
@@ -116,11 +131,13 @@ absl::StatusOr<std::vector<TaskRecord>> ReadOne(const v1::TaskFile& file, const 
   if (file.format() == v1::JSONL_FILE) return ReadJsonLines(text, path.string());
   if (file.format() == v1::JSON_FILE) return ReadJson(text, path.string(), file.records());
   if (file.format() == v1::XML_FILE) return ParseXmlRecords(text, path.string(), file.records());
+  RETURN_IF_ERROR(CheckUtf8(text, path));
   return ReadTable(text, path.string(), file);
 }
 
 absl::Status AddLabels(const fs::path& path, std::vector<TaskRecord>* records) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  RETURN_IF_ERROR(CheckUtf8(text, path));
   std::vector<std::string> labels = absl::StrSplit(text, '\n');
   for (std::string& label : labels) label = std::string(absl::StripAsciiWhitespace(label));
   while (!labels.empty() && labels.back().empty()) labels.pop_back();
@@ -191,6 +208,11 @@ absl::StatusOr<std::vector<TaskRecord>> ApplyRules(std::vector<TaskRecord> recor
   return kept;
 }
 
+bool IsEmpty(const fs::path& path) {
+  std::error_code error;
+  return fs::file_size(path, error) == 0 && !error;
+}
+
 // Returns whether the first line names the columns that the format requires.
 absl::StatusOr<bool> HeaderFits(const v1::TaskFile& file, const fs::path& path) {
   std::string line;
@@ -240,12 +262,29 @@ absl::StatusOr<const v1::TaskFile*> FindTaskFile(const TaskFiles& files, const f
   return nullptr;
 }
 
+std::string WhyNoTaskFile(const TaskFiles& files, const fs::path& folder) {
+  for (const v1::TaskFile& file : files) {
+    const std::vector<fs::path> paths = MatchingFiles(folder, file.path());
+    if (paths.empty() || !file.header()) continue;
+    return absl::StrCat(paths[0].string(), ": ",
+                        IsEmpty(paths[0])
+                            ? kEmptyFile
+                            : absl::StrCat("the first line does not name the columns ",
+                                           absl::StrJoin(file.columns(), ", ")));
+  }
+  return "";
+}
+
 absl::StatusOr<std::vector<TaskRecord>> ReadTaskFile(const v1::TaskFile& file,
                                                      const TaskFields& task_fields,
                                                      const fs::path& folder) {
   ASSIGN_OR_RETURN(const std::vector<FieldRule> rules, CreateRules(file, task_fields));
   std::vector<TaskRecord> records;
-  for (const fs::path& path : MatchingFiles(folder, file.path())) {
+  const std::vector<fs::path> paths = MatchingFiles(folder, file.path());
+  if (!paths.empty() && std::ranges::all_of(paths, IsEmpty)) {
+    return Malformed(paths[0].string(), kEmptyFile);
+  }
+  for (const fs::path& path : paths) {
     ASSIGN_OR_RETURN(std::vector<TaskRecord> more, ReadOne(file, path));
     std::ranges::move(more, std::back_inserter(records));
   }

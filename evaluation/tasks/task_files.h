@@ -23,8 +23,13 @@ std::vector<std::filesystem::path> MatchingFiles(const std::filesystem::path& fo
 absl::StatusOr<const v1::TaskFile*> FindTaskFile(const TaskFiles& files,
                                                  const std::filesystem::path& folder);
 
+// Returns what is wrong with a file in `folder` that FindTaskFile passes over; "" without such a
+// file.
+std::string WhyNoTaskFile(const TaskFiles& files, const std::filesystem::path& folder);
+
 // Returns all records with the computed fields of the file, then those of the task. InvalidArgument
-// names file and line (for a JSON array: file and element) of malformed input.
+// names file and line (for a JSON array: file and element) of malformed input, such as bytes that
+// are not UTF-8.
 absl::StatusOr<std::vector<TaskRecord>> ReadTaskFile(const v1::TaskFile& file,
                                                      const TaskFields& task_fields,
                                                      const std::filesystem::path& folder);

@@ -23,6 +23,11 @@ std::string ExpertsName(const std::string& dense_name, const std::string& ffn_pr
 
 absl::StatusOr<BakedWeights> BakedWeights::Create(LanguageModel& model,
                                                   std::span<const int32_t> prompt) {
+  if (!UsesExperts(model.config())) {
+    return absl::InvalidArgumentError(
+        "bake_prompt: got a prompt, but the router is DENSE, expected a model with experts, which "
+        "the prompt merges; export without --bake");
+  }
   const std::unique_ptr<Decoder> decoder = model.NewDecoder(MergeMode::kPrompt);
   RETURN_IF_ERROR(decoder->Prefill(prompt).status());
   BakedWeights baked(model, decoder->Mixtures());

@@ -18,7 +18,8 @@ namespace braid {
 class BakedWeights {
  public:
   // Routes on `prompt`. `model` must outlive the result. InvalidArgument when the prompt does not
-  // fit; FailedPrecondition for EXPERT_CHOICE_TOKEN, which has no such mixture.
+  // fit, and for a dense model; FailedPrecondition for EXPERT_CHOICE_TOKEN, which has no such
+  // mixture.
   static absl::StatusOr<BakedWeights> Create(LanguageModel& model, std::span<const int32_t> prompt);
 
   const v1::ModelConfig& config() const { return config_; }

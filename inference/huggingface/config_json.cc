@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "inference/huggingface/gpt2_config_json.h"
+#include "inference/huggingface/label_json.h"
 #include "inference/huggingface/mixing_json.h"
 #include "inference/huggingface/routing_json.h"
 #include "model/config/family_config.h"
@@ -114,21 +115,6 @@ void AddFamilyFields(const v1::ModelConfig& config, const Family& family,
   if (IsDense(config)) return;
   if (config.qkv_bias()) (*json)["qkv_bias"] = true;
   if (config.qk_norm()) (*json)["qk_norm"] = true;
-}
-
-// Python programs read the head at the last token that is not padding.
-void AddLabels(const v1::LabelHead& head, int32_t padding, nlohmann::ordered_json* json) {
-  std::vector<std::string> names(head.classes().begin(), head.classes().end());
-  if (head.regression()) names = {"LABEL_0"};
-  nlohmann::ordered_json by_id, by_name;
-  for (size_t i = 0; i < names.size(); ++i) {
-    by_id[absl::StrCat(i)] = names[i];
-    by_name[names[i]] = i;
-  }
-  (*json)["pad_token_id"] = padding;
-  (*json)["id2label"] = by_id;
-  (*json)["label2id"] = by_name;
-  (*json)["problem_type"] = head.regression() ? "regression" : "single_label_classification";
 }
 
 // Zero is left to the callers, for which it may mean "the default".
@@ -295,12 +281,12 @@ bool IsMixtral(const v1::ModelConfig& resolved) {
 std::string ArchitectureOf(const v1::ModelConfig& resolved) {
   if (resolved.has_layer_mixing()) {
     return absl::StrCat(kMixedArchitecture,
-                        resolved.has_label_head() ? "ForSequenceClassification" : "ForCausalLM");
+                        resolved.has_label_head() ? kLabelsArchitecture : kTokensArchitecture);
   }
   std::string name(FamilyOf(resolved).architecture);
   if (!resolved.has_label_head()) return name;
-  const std::string_view tokens = IsGpt2(resolved) ? "LMHeadModel" : "ForCausalLM";
-  return name.replace(name.size() - tokens.size(), tokens.size(), "ForSequenceClassification");
+  const std::string_view tokens = IsGpt2(resolved) ? "LMHeadModel" : kTokensArchitecture;
+  return name.replace(name.size() - tokens.size(), tokens.size(), kLabelsArchitecture);
 }
 
 namespace {
@@ -368,6 +354,7 @@ absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
     config.set_attention_mask(v1::DOCUMENT);
     config.set_document_end(Count(&fields, "document_end"));
   }
+  ReadLabels(&fields, &config);
   RETURN_IF_ERROR(ReadMixingJson(path.string(), &fields, &config));
   const absl::StatusOr<v1::ModelConfig> resolved = ResolveModelConfig(config);
   if (resolved.ok()) return resolved;

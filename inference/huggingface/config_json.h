@@ -38,11 +38,12 @@ struct EndTokens {
 std::string FormatConfigJson(const v1::ModelConfig& resolved, DType dtype, const EndTokens& ends);
 
 // Parses config.json of a llama, mistral, mixtral, qwen2, qwen3, gpt2, braid_soft_moe or
-// braid_mixed_layers to a resolved configuration; sequence_length is max_position_embeddings,
-// start_token is set for a gpt2 only. `path` is used in messages. InvalidArgument names the field,
-// its value and what is expected, for malformed JSON, a missing field, or an unsupported model
-// (another architecture, a sliding window shorter than the context, biases of other projections,
-// another scaling of RoPE, another activation, quantized weights).
+// braid_mixed_layers, with a head of tokens or of labels, to a resolved configuration;
+// sequence_length is max_position_embeddings, start_token is set for a gpt2 only. `path` is used in
+// messages. InvalidArgument names the field, its value and what is expected, for malformed JSON, a
+// missing field, or an unsupported model (another architecture, a sliding window shorter than the
+// context, biases of other projections, another scaling of RoPE, another activation, quantized
+// weights).
 absl::StatusOr<v1::ModelConfig> ParseConfigJson(std::string_view text,
                                                 const std::filesystem::path& path);
 

@@ -18,7 +18,6 @@
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/imported_checkpoint.h"
 #include "model/config/finetuning_config.h"
-#include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "model/language_model.h"
 #include "trainer/checkpoint_weights.h"
@@ -46,17 +45,11 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadUnmerged(const ModelPath& pat
   return model;
 }
 
-// Loads the model in a Hugging Face directory. `exported` has the label head, which config.json of
-// other programs does not describe as ours does.
-absl::StatusOr<std::unique_ptr<LanguageModel>> ReadBack(const fs::path& directory,
-                                                        const v1::ModelConfig& exported) {
+// Loads the model in a Hugging Face directory.
+absl::StatusOr<std::unique_ptr<LanguageModel>> ReadBack(const fs::path& directory) {
   const fs::path file = directory / "config.json";
   ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
-  ASSIGN_OR_RETURN(v1::ModelConfig config, ParseConfigJson(text, file));
-  if (exported.has_label_head()) {
-    *config.mutable_label_head() = exported.label_head();
-    ASSIGN_OR_RETURN(config, ResolveModelConfig(config));
-  }
+  ASSIGN_OR_RETURN(const v1::ModelConfig config, ParseConfigJson(text, file));
   ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(directory));
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(config, /*seed=*/0));
   const std::vector<ParameterSpec> layout = ParameterLayout(config);
@@ -123,7 +116,7 @@ double MergeCheck::bound() const {
 }
 
 absl::Status MergeCheck::Compare(const fs::path& directory, v1::ExportResponse* response) const {
-  absl::StatusOr<std::unique_ptr<LanguageModel>> model = ReadBack(directory, config_);
+  absl::StatusOr<std::unique_ptr<LanguageModel>> model = ReadBack(directory);
   if (!model.ok()) {
     return absl::DataLossError(
         absl::StrCat("the merged model cannot be read back, so it was not published: ",

@@ -16,6 +16,13 @@ inline int InferenceExperts(const v1::ModelConfig& resolved, bool has_routing_se
   return random && !has_routing_seed ? routing.num_experts() : routing.token().active_experts();
 }
 
+// Returns whether the number of experts varies by token: with the gate RELU, where active_experts
+// is only the mean that training aims at.
+inline bool HasVaryingExperts(const v1::ModelConfig& resolved) {
+  const v1::RoutingConfig& routing = resolved.routing();
+  return routing.router() == v1::TOKEN_CHOICE && routing.token().gate() == v1::TokenRouting::RELU;
+}
+
 }  // namespace braid
 
 #endif  // BRAID_MODEL_CONFIG_INFERENCE_EXPERTS_H_

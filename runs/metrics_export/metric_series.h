@@ -18,8 +18,8 @@ struct StepSeries {
   const char* tag;     // group/name
   const char* unit;    // empty when dimensionless
   double (*value)(const v1::StepMetrics&);
-  // True if zero means that the number was not measured, or was not yet written by the version of
-  // braid that trained the run.
+  // True if zero means that the number was not measured, that it covers no token, or that it was
+  // not yet written by the version of braid that trained the run.
   bool zero_is_unknown = false;
   // Returns true for steps that have this number; null when all steps have it.
   bool (*present)(const v1::StepMetrics&) = nullptr;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "formats/event_file.h"
+#include "runs/main_figures.h"
 #include "runs/metrics_export/metric_series.h"
 
 namespace braid {
@@ -30,6 +31,10 @@ void AddScalar(std::string tag, double number, Summary* summary) {
   Summary::Value* value = summary->add_value();
   value->set_tag(std::move(tag));
   value->set_simple_value(static_cast<float>(number));
+}
+
+void AddIfMeasured(std::string tag, double number, Summary* summary) {
+  if (!std::isnan(number)) AddScalar(std::move(tag), number, summary);
 }
 
 // min and max are the outer edges of the non-empty buckets: readers use them as the edges of the
@@ -68,7 +73,9 @@ void AddLossesByText(const v1::StepMetrics& metrics, Summary* summary) {
     const std::string group =
         absl::StrCat("validation/", DatasetPrefix(domain.dataset()), domain.domain(), "/");
     AddScalar(group + "loss", domain.loss(), summary);
-    AddScalar(group + "loss_after_first_segment", domain.loss_after_first_segment(), summary);
+    if (domain.loss_after_first_segment() != 0) {
+      AddScalar(group + "loss_after_first_segment", domain.loss_after_first_segment(), summary);
+    }
   }
   for (const v1::DatasetLoss& dataset : metrics.datasets()) {
     const std::string group = absl::StrCat("datasets/", DatasetPrefix(dataset.dataset()));
@@ -79,12 +86,10 @@ void AddLossesByText(const v1::StepMetrics& metrics, Summary* summary) {
 
 void AddDomain(const v1::DomainEvaluation& domain, const std::string& name, Summary* summary) {
   const std::string group = absl::StrCat("heldout/", name, "/");
-  AddScalar(group + "perplexity", domain.perplexity_after_first_segment(), summary);
-  AddScalar(group + "loss", domain.loss_after_first_segment(), summary);
+  AddIfMeasured(group + "perplexity", MainPerplexity(domain), summary);
+  AddIfMeasured(group + "loss", MainLoss(domain), summary);
   AddScalar(group + "perplexity_with_first_segment", domain.perplexity(), summary);
-  if (domain.bits_per_byte_after_first_segment() > 0) {
-    AddScalar(group + "bits_per_byte", domain.bits_per_byte_after_first_segment(), summary);
-  }
+  AddIfMeasured(group + "bits_per_byte", MainBitsPerByte(domain), summary);
 }
 
 }  // namespace

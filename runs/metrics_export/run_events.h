@@ -33,7 +33,8 @@ tensorboard::Event TextEvent(double wall_time, int64_t step, std::string_view ta
                              std::string_view markdown);
 
 // Returns "heldout/DOMAIN/perplexity", "loss", "perplexity_with_first_segment" and "bits_per_byte"
-// (where measured) of every domain and of "all", at the step of the evaluated weights.
+// of every domain and of "all", at the step of the evaluated weights. Figures that cover no token
+// are left out.
 tensorboard::Event EvaluationEvent(double wall_time, const v1::Evaluation& evaluation);
 
 }  // namespace braid

@@ -6,8 +6,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/number_text.h"
 #include "google/protobuf/text_format.h"
 #include "nlohmann/json.hpp"
+#include "runs/main_figures.h"
 
 namespace braid {
 namespace {
@@ -48,10 +50,21 @@ void AddField(const Message& message, const FieldDescriptor* field, const std::s
 }
 
 std::string EvaluationRow(const v1::DomainEvaluation& domain) {
-  return absl::StrFormat("| %s | %d | %.2f | %.4f | %.2f |\n", Cell(domain.domain()),
+  return absl::StrFormat("| %s | %d | %s | %s | %.2f |\n", Cell(domain.domain()),
                          domain.num_tokens_after_first_segment(),
-                         domain.perplexity_after_first_segment(), domain.loss_after_first_segment(),
+                         FormatFixed(MainPerplexity(domain), 2), FormatFixed(MainLoss(domain), 4),
                          domain.perplexity());
+}
+
+std::string CountedTokens(const v1::Evaluation& evaluation) {
+  const int first = evaluation.first_segment_length();
+  return absl::StrCat(first == 0 ? "All tokens count."
+                                 : absl::StrCat("The main perplexity leaves out the first ", first,
+                                                " tokens of each window."),
+                      evaluation.routes_on_itself()
+                          ? " Each window is one segment, which routes on the tokens "
+                            "that it predicts, so its losses are too low."
+                          : "");
 }
 
 }  // namespace
@@ -64,8 +77,8 @@ std::string ConfigurationTable(const v1::RunSpec& spec) {
 
 std::string EvaluationTable(const v1::Evaluation& evaluation) {
   std::string rows = absl::StrCat(
-      "Step ", evaluation.step(), ", ", v1::InferenceRouting_Name(evaluation.routing()),
-      ". The main perplexity leaves out the first segment of each window.\n\n",
+      "Step ", evaluation.step(), ", ", v1::InferenceRouting_Name(evaluation.routing()), ". ",
+      CountedTokens(evaluation), "\n\n",
       "| domain | tokens | perplexity | loss, nats per token | perplexity with first segments |\n",
       "|---|---:|---:|---:|---:|\n");
   for (const v1::DomainEvaluation& domain : evaluation.domains()) rows += EvaluationRow(domain);

@@ -300,6 +300,68 @@ TEST_F(EvaluationTest, ModelsOfOtherContextsAreComparedByDocument) {
   EXPECT_EQ(result.evaluations(0).total().num_tokens(), result.evaluations(1).total().num_tokens());
 }
 
+// Tokens that choose experts for themselves leave out what a dense model does. Segments that fill
+// the window leave out nothing.
+TEST_F(EvaluationTest, FirstSegmentsAreThoseOfModelsThatRouteOnOtherTokens) {
+  const fs::path chosen = NewTextRun(models_->dataset, 4, v1::TOKEN_CHOICE).root();
+  EXPECT_EQ(Result(Request({chosen})).evaluations(0).first_segment_length(), kSegment);
+  const fs::path text = NewTextDataset(models_->tokenizer, kSegment);
+  const fs::path dense = NewTextRun(text, 1).root(), merged = NewTextRun(text, 4).root();
+  const fs::path tokens = NewTextRun(text, 4, v1::TOKEN_CHOICE).root();
+  for (const fs::path& other : {merged, tokens}) {
+    const v1::EvaluationResult result = Result(Request({dense, other}));
+    ASSERT_EQ(result.evaluations_size(), 2);
+    for (const v1::Evaluation& evaluation : result.evaluations()) {
+      EXPECT_EQ(evaluation.first_segment_length(), 0);
+      EXPECT_EQ(evaluation.total().num_tokens_after_first_segment(),
+                evaluation.total().num_tokens());
+    }
+    EXPECT_FALSE(result.evaluations(0).routes_on_itself());
+    EXPECT_EQ(result.evaluations(1).routes_on_itself(), other == merged);
+    EXPECT_TRUE(result.comparisons(0).domains(2).has_loss_difference_interval());
+  }
+  v1::RunSpec spec = TinySpec(text, 2);
+  spec.mutable_model()->mutable_routing()->set_segment_length(kSegment / 2);
+  const RunDirectory halves(NewDirectory("run"));
+  ASSERT_TRUE(halves.WriteSpec(spec).ok());
+  ASSERT_TRUE(TrainAlone(halves, spec).ok());
+  const v1::EvaluationResult result = Result(Request({merged, halves.root()}));
+  for (const v1::Evaluation& evaluation : result.evaluations()) {
+    EXPECT_EQ(evaluation.first_segment_length(), kSegment / 2);
+  }
+  EXPECT_TRUE(result.evaluations(0).routes_on_itself());
+  EXPECT_FALSE(result.evaluations(1).routes_on_itself());
+}
+
+TEST_F(EvaluationTest, ActiveExpertsAreForTheModelsWhoseTokensChoose) {
+  for (const fs::path& model : {models_->dense, models_->experts}) {
+    v1::EvaluateRequest request = Request({model});
+    request.add_active_experts(77);
+    ExpectError(request, absl::StatusCode::kInvalidArgument,
+                model.string() + ": active_experts[0]: got 77, but the router is " +
+                    (model == models_->dense ? "DENSE" : "CAUSAL_SEGMENT") +
+                    ", expected TOKEN_CHOICE");
+  }
+  const fs::path chosen = NewTextRun(models_->dataset, 4, v1::TOKEN_CHOICE).root();
+  v1::EvaluateRequest request = Request({models_->dense, chosen});
+  request.add_active_experts(3);
+  const v1::EvaluationResult result = Result(request);
+  ASSERT_EQ(result.evaluations_size(), 2);
+  EXPECT_EQ(result.evaluations(0).active_experts(), 0);
+  EXPECT_EQ(result.evaluations(1).active_experts(), 3);
+  request.add_active_experts(9);
+  ExpectError(request, absl::StatusCode::kInvalidArgument,
+              chosen.string() + ": active_experts[1]: got 9, expected 1 to 4");
+}
+
+TEST_F(EvaluationTest, OnlyTheGateReluVariesTheNumberOfExperts) {
+  for (const auto gate : {v1::TokenRouting::LINEAR, v1::TokenRouting::RELU}) {
+    const fs::path run = NewTextRun(models_->dataset, 4, v1::TOKEN_CHOICE, gate).root();
+    EXPECT_EQ(Result(Request({run})).evaluations(0).varying_experts(),
+              gate == v1::TokenRouting::RELU);
+  }
+}
+
 TEST_F(EvaluationTest, TextShorterThanASegmentHasNoMainFigure) {
   const fs::path file = NewDirectory("text") / "short.txt";
   std::ofstream(file) << "a";

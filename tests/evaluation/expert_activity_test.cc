@@ -156,6 +156,21 @@ TEST_F(ExpertActivityTest, ModelsWithExpertsAreMeasuredAsTheyRoute) {
                absl::StatusCode::kInvalidArgument, "experts of its own");
 }
 
+TEST_F(ExpertActivityTest, TheNumberOfExpertsOfTheGateReluVaries) {
+  const auto dense = Model();
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity split,
+                       Measure(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 2)));
+  EXPECT_FALSE(split.varying_experts());
+  v1::ModelConfig config = dense->config();
+  config.mutable_routing()->Clear();
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->set_num_experts(4);
+  config.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::RELU);
+  const auto routed = LanguageModel::Create(ResolveModelConfig(config).value(), 0).value();
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity varying, Measure(*routed, {}));
+  EXPECT_TRUE(varying.varying_experts());
+}
+
 TEST_F(ExpertActivityTest, PromptsOfTasksAreDomains) {
   const auto model = Model();
   ASSERT_OK_AND_ASSIGN(ExpertActivityOptions options,

@@ -344,6 +344,9 @@ TEST_F(FixedWeightsRequestTest, RefusesMeaninglessRequests) {
     EXPECT_THAT(Error(Request({runs_->experts}, {weights})),
                 HasSubstr("fixed_weights: got " + std::to_string(number)));
   }
+  EXPECT_THAT(Error(Request({runs_->dense, runs_->choice}, {v1::UNIFORM_WEIGHTS})),
+              HasSubstr(runs_->dense + ": fixed_weights: got UNIFORM_WEIGHTS, but the router is "
+                                       "DENSE, expected a model that merges experts"));
   const fs::path file = NewDirectory("text") / "only.txt";
   std::ofstream(file) << "the cat sat on the mat";
   v1::EvaluateRequest one_domain = Request({runs_->experts}, {v1::NEXT_DOMAIN_WEIGHTS});

@@ -10,6 +10,7 @@
 #include "evaluation/expert_activity.h"
 #include "inference/generation.h"
 #include "runs/run_directory.h"
+#include "runs/run_spec.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 #include "tests/evaluation/tasks/sample_tasks.h"
@@ -187,6 +188,69 @@ TEST_F(FurtherModelsTest, ARoutingSeedIsForTheModelsWhoseGateTakesOne) {
   request_.clear_further_models();
   EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument,
                "routing_seed: got 7, but the router is DENSE");
+}
+
+// A dense model is compared with one whose tokens use the number of experts that is asked for.
+TEST_F(FurtherModelsTest, ActiveExpertsAreForTheModelsWhoseTokensChoose) {
+  const std::string chosen = NewTextRun(dataset_, 4, v1::TOKEN_CHOICE).root().string();
+  request_.set_further_models(0, chosen);
+  request_.clear_tasks();
+  request_.add_tasks()->set_name("sst2");
+  request_.add_active_experts(3);
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult result, Evaluate());
+  ASSERT_EQ(result.results_size(), 2);
+  EXPECT_EQ(result.results(0).active_experts(), 0);
+  EXPECT_EQ(result.results(1).active_experts(), 3);
+  EXPECT_FALSE(result.results(1).varying_experts());
+  EXPECT_GT(result.comparisons_size(), 0);
+  request_.set_active_experts(0, 9);
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument,
+               chosen + ": active_experts[0]: got 9, expected 1 to 4");
+  request_.clear_further_models();
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument,
+               request_.model() + ": active_experts[0]: got 9, but the router is DENSE");
+}
+
+TEST_F(FurtherModelsTest, GenerationRefusesActiveExpertsWhereTokensChooseNone) {
+  for (const std::string& model : {request_.model(), request_.further_models(0)}) {
+    v1::GenerateRequest request;
+    request.set_model(model);
+    request.set_prompt("a film is");
+    request.set_max_tokens(2);
+    request.set_num_threads(1);
+    EXPECT_OK(Generate(request, [](const v1::GenerateEvent&) {}));
+    request.set_active_experts(77);
+    EXPECT_FAILS(Generate(request, [](const v1::GenerateEvent&) {}),
+                 absl::StatusCode::kInvalidArgument, "active_experts: got 77, but the router is",
+                 "expected TOKEN_CHOICE");
+  }
+}
+
+// The setting of the model is at fault, not the example that is asked first.
+TEST_F(FurtherModelsTest, LayersThatABatchChoosesAreRefusedByTheNameOfTheModel) {
+  v1::RunSpec spec = TinyDenseSpec(dataset_, 2);
+  spec.mutable_model()->mutable_layer_mixing()->set_alpha(0.7);
+  spec.mutable_model()->mutable_layer_mixing()->set_decision(v1::LayerMixing::BATCH_MODE);
+  spec.mutable_batch()->set_micro_batch_size(spec.batch().global_batch_size());
+  ASSERT_OK_AND_ASSIGN(spec, ResolveRunSpec(spec));
+  const RunDirectory run(NewDirectory("mixed"));
+  ASSERT_OK(run.WriteSpec(spec));
+  ASSERT_OK(TrainAlone(run, spec));
+  request_.clear_further_models();
+  request_.set_model(run.root().string());
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument,
+               run.root().string() + ": model.layer_mixing.decision: got BATCH_MODE");
+}
+
+TEST_F(FurtherModelsTest, ADirectoryOfTasksThatIsMissingIsNamed) {
+  request_.set_data_dir((scratch_ / "nosuch").string());
+  for (const bool named : {true, false}) {
+    if (!named) request_.clear_tasks();
+    EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kNotFound, "nosuch does not exist");
+  }
+  PutFile(scratch_ / "file", "");
+  request_.set_data_dir((scratch_ / "file").string());
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kNotFound, "file is not a directory");
 }
 
 // Answers with other noise are stored beside those without.

@@ -94,16 +94,19 @@ TEST_F(HeldoutAnswersTest, RefuseSequencesLongerThanTheContext) {
                "sequence_length 32", "16");
 }
 
-// A dense model routes nothing, so windows of one segment are no reason to leave all tokens out.
-TEST_F(HeldoutAnswersTest, WindowsOfOneSegmentCountFullyForDenseModels) {
+// Without their only segment, windows would have no token.
+TEST_F(HeldoutAnswersTest, WindowsOfOneSegmentCountFully) {
   const fs::path text = NewTextDataset(tokenizer_, 8);
-  for (const int experts : {1, 4}) {
+  for (const v1::Router router : {v1::DENSE, v1::CAUSAL_SEGMENT, v1::TOKEN_CHOICE}) {
     ASSERT_OK_AND_ASSIGN(const v1::EvaluationResult result,
-                         Score(NewTextRun(text, experts).root(), text));
+                         Score(NewTextRun(text, router == v1::DENSE ? 1 : 4, router).root(), text));
     const v1::Evaluation& evaluation = result.evaluations(0);
-    const int64_t tokens = evaluation.total().num_tokens();
-    EXPECT_EQ(evaluation.total().num_tokens_after_first_segment(), experts == 1 ? tokens : 0);
-    EXPECT_EQ(evaluation.first_segment_length(), experts == 1 ? 0 : 8);
+    const v1::DomainEvaluation& total = evaluation.total();
+    EXPECT_EQ(total.num_tokens_after_first_segment(), total.num_tokens());
+    EXPECT_EQ(total.perplexity_after_first_segment(), total.perplexity());
+    EXPECT_GT(total.perplexity(), 1);
+    EXPECT_EQ(evaluation.first_segment_length(), 0);
+    EXPECT_EQ(evaluation.routes_on_itself(), router == v1::CAUSAL_SEGMENT);
   }
 }
 

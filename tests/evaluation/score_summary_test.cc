@@ -107,6 +107,17 @@ TEST(ScoreSummaryTest, ComparesDocumentsInBitsPerByteWhereTokensDiffer) {
   EXPECT_NEAR(a.bits_per_byte_difference_interval().high(), (12.0 / 16 - 4.0 / 16) / kLn2, 1e-12);
 }
 
+TEST(ScoreSummaryTest, TextWithinFirstSegmentsHasNoDifference) {
+  const TextScore some = {Domain("a", {Unit(8, 40, 16, 4, 20, 8)}, {Unit(8, 40, 16, 4, 20, 8)})};
+  const TextScore none = {Domain("a", {Unit(8, 40, 16, 0, 0, 0)}, {Unit(8, 40, 16, 0, 0, 0)})};
+  for (const auto& [baseline, score] : {std::pair{some, none}, {none, some}, {none, none}}) {
+    const v1::DomainDifference a =
+        CompareScores(baseline, score, {.same_windows = false}, {}).domains(0);
+    EXPECT_FALSE(a.has_loss_difference());
+    EXPECT_EQ(a.bits_per_byte_difference(), 0);
+  }
+}
+
 TEST(ScoreSummaryTest, OnePairHasNoInterval) {
   const TextScore score = {Domain("a", {Unit(8, 40, 16, 4, 20, 8)})};
   const v1::DomainDifference a = CompareScores(score, score, {}, {}).domains(0);

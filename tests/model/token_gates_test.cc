@@ -5,6 +5,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -207,6 +208,17 @@ TEST(GateTest, ReluUsesTheExpertsWithPositiveScoresAndRefusesANumber) {
   EXPECT_EQ(CheckActiveExperts(model->config(), "active_experts[0]", 3).message(),
             "active_experts[0]: got 3, but with the gate RELU a token uses every expert with a "
             "positive score; leave it unset");
+}
+
+TEST(TokenGatesTest, DecodersRefuseANumberOfExpertsWhereTokensChooseNone) {
+  for (const auto& [experts, router] : {std::pair{1, v1::DENSE}, {4, v1::CAUSAL_SEGMENT}}) {
+    const auto model = SharpModel(SmallModelConfig(experts, router), 3);
+    const std::vector<int32_t> prompt = {1, 2, 3};
+    EXPECT_TRUE(model->NewDecoder(MergeMode::kPrompt)->Prefill(prompt).ok());
+    EXPECT_EQ(model->NewDecoder(MergeMode::kPrompt, 77)->Prefill(prompt).status().message(),
+              "active_experts: got 77, but the router is " + v1::Router_Name(router) +
+                  ", expected TOKEN_CHOICE; leave it unset");
+  }
 }
 
 }  // namespace token_gates_test

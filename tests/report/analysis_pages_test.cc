@@ -95,6 +95,9 @@ TEST(ExpertsPageTest, ShowsSharesUseAndDrift) {
                           HasSubstr("sst2, expert 7: 0.250"), HasSubstr("2 of 8 experts")));
   activity.clear_drift();
   EXPECT_THAT(RenderExpertsPage(activity, ""), Not(HasSubstr("Change of choices")));
+  EXPECT_THAT(html, HasSubstr("choose 2 of 8 experts"));
+  activity.set_varying_experts(true);
+  EXPECT_THAT(RenderExpertsPage(activity, ""), HasSubstr("choose a varying number of 8 experts"));
   ExpectGoodPage(RenderExpertsPage({}, ""));
 }
 

@@ -39,6 +39,31 @@ TEST(ReportPageTest, GainIsDenseMinusMoeWithoutTheFirstSegment) {
   EXPECT_THAT(RenderReport(runs), HasSubstr("<td>+0.110</td>"));
 }
 
+TEST(ReportPageTest, FiguresOfNoTokenAreDashes) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs.resize(2);
+  for (v1::DomainEvaluation* domain :
+       {runs[1].evaluation->mutable_total(), runs[1].evaluation->mutable_domains(0)}) {
+    domain->clear_num_tokens_after_first_segment();
+    domain->clear_loss_after_first_segment();
+    domain->clear_perplexity_after_first_segment();
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(Not(HasSubstr("\xE2\x86\x92 0.00")), HasSubstr("<td>\xE2\x80\x93</td>"),
+                          HasSubstr(" \xE2\x86\x92 \xE2\x80\x93</td>")));
+}
+
+TEST(ReportPageTest, NamesRunsWhoseOnlySegmentRoutesOnItself) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("each sequence is one segment")));
+  for (ReportRun& run : runs) run.spec.mutable_model()->set_sequence_length(64);
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr("moe-similarity (run-000002): each sequence is one segment"),
+                          Not(HasSubstr("dense-similarity (run-000001): each sequence"))));
+}
+
 TEST(ReportPageTest, ShowsExpertHealthOfTheLayersThatHaveExperts) {
   std::vector<ReportRun> runs = {SyntheticRuns()[1]};
   for (v1::StepMetrics& step : runs[0].metrics) {

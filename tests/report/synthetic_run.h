@@ -77,6 +77,7 @@ inline v1::DomainEvaluation SyntheticDomain(const std::string& name, size_t inde
   v1::DomainEvaluation domain;
   domain.set_domain(name);
   domain.set_num_tokens(20000);
+  domain.set_num_tokens_after_first_segment(17500);
   domain.set_loss(4.1 + 0.25 * static_cast<double>(index % 3) - 1.4 * gain);
   domain.set_loss_after_first_segment(domain.loss() - 0.05 + 0.4 * gain);
   domain.set_perplexity(std::exp(domain.loss()));

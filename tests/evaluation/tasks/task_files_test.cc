@@ -75,6 +75,38 @@ TEST_F(TaskFilesTest, MalformedJsonNamesFileAndLine) {
                absl::StatusCode::kInvalidArgument, "no key \"Data\"");
 }
 
+TEST_F(TaskFilesTest, BytesThatAreNotUtf8NameTheLine) {
+  PutFile(scratch_ / "t.tsv", "na\xC3\xAFve\t1\nna\xEFve\t0\n");
+  EXPECT_FAILS(Read("path: 't.tsv' format: TSV_FILE columns: ['x', 'y']"),
+               absl::StatusCode::kInvalidArgument, "t.tsv:2: got bytes that are not UTF-8");
+  PutFile(scratch_ / "t.csv", "x\n\"two\nlines\"\n\xFF\n");
+  EXPECT_FAILS(Read("path: 't.csv' format: CSV_FILE header: true"),
+               absl::StatusCode::kInvalidArgument, "t.csv:4: got bytes that are not UTF-8");
+  PutFile(scratch_ / "a.jsonl", "{\"x\": 1}\n{\"x\": \"\xEF\"}\n");
+  EXPECT_FAILS(Read("path: 'a.jsonl' format: JSONL_FILE"), absl::StatusCode::kInvalidArgument,
+               "a.jsonl:2");
+  PutFile(scratch_ / "a.jsonl", "{\"x\": 1}\n");
+  PutFile(scratch_ / "a.lst", "\xEF\n");
+  EXPECT_FAILS(Read("path: 'a.jsonl' format: JSONL_FILE labels: 'a.lst'"),
+               absl::StatusCode::kInvalidArgument, "a.lst:1: got bytes that are not UTF-8");
+}
+
+TEST_F(TaskFilesTest, FilesThatCannotBeUsedAreNamed) {
+  TaskFiles files;
+  *files.Add() = File("path: 'a.tsv' format: TSV_FILE header: true columns: ['s', 'l']");
+  EXPECT_EQ(WhyNoTaskFile(files, scratch_.path()), "");
+  PutFile(scratch_ / "a.tsv", "");
+  EXPECT_THAT(WhyNoTaskFile(files, scratch_.path()), testing::EndsWith("a.tsv: the file is empty"));
+  PutFile(scratch_ / "a.tsv", "text\t1\n");
+  EXPECT_THAT(WhyNoTaskFile(files, scratch_.path()),
+              testing::EndsWith("a.tsv: the first line does not name the columns s, l"));
+  PutFile(scratch_ / "b", "");
+  for (const char* format : {"JSON_FILE", "JSONL_FILE", "TSV_FILE", "XML_FILE"}) {
+    EXPECT_FAILS(Read(std::string("path: 'b' columns: 'x' records: 'r' format: ") + format),
+                 absl::StatusCode::kInvalidArgument, "/b: the file is empty");
+  }
+}
+
 TEST_F(TaskFilesTest, LabelsCanBeInASeparateFile) {
   PutFile(scratch_ / "a.jsonl", "{\"x\": 1}\n{\"x\": 2}\n");
   PutFile(scratch_ / "a.lst", "0\n1\n\n");

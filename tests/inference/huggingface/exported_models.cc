@@ -1,5 +1,6 @@
 #include "tests/inference/huggingface/exported_models.h"
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -100,6 +101,12 @@ fs::path CheckpointOf(LanguageModel& model, const fs::path& folder) {
   const absl::Status status = SaveState(state, folder, "key", TestTokenizerPath());
   BRAID_CHECK(status.ok()) << status.ToString();
   return CheckpointPath(folder, state.step);
+}
+
+bool HoldsStaging(const fs::path& directory) {
+  return std::any_of(fs::directory_iterator(directory), {}, [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with('.');
+  });
 }
 
 std::map<std::string, std::string> FilesOf(const fs::path& directory) {

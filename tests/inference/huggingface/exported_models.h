@@ -36,6 +36,9 @@ std::unique_ptr<LanguageModel> RandomModel(const v1::ModelConfig& config, uint64
 // Writes a checkpoint of the model in the same way as training.
 std::filesystem::path CheckpointOf(LanguageModel& model, const std::filesystem::path& folder);
 
+// Returns whether an export or import has left its staging directory in `directory`.
+bool HoldsStaging(const std::filesystem::path& directory);
+
 // Returns names and contents of the files of a directory.
 std::map<std::string, std::string> FilesOf(const std::filesystem::path& directory);
 

@@ -148,8 +148,8 @@ TEST_F(Gpt2FilesTest, ReadsVocabularyAndMerges) {
   v1::ModelConfig config = ExportedGpt2();
   config.set_vocab_size(300);
   PutSource(*RandomModel(config));
-  for (const char* name : {"tokenizer.model", "tokenizer.json", "tokenizer_config.json",
-                           "special_tokens_map.json"}) {
+  for (const char* name :
+       {"tokenizer.model", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
     fs::remove(source() / name);
   }
   Json vocabulary = tokenizer["model"]["vocab"];
@@ -180,6 +180,12 @@ TEST_F(Gpt2FilesTest, LabelHeadsAreExportedForSequenceClassification) {
   ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(out / "model.safetensors"));
   ASSERT_NE(weights.Find("score.weight"), nullptr);
   EXPECT_EQ(weights.Find("score.weight")->shape, (std::vector<int64_t>{2, 16}));
+  v1::ImportRequest request = Request();
+  request.set_source_dir(out.string());
+  ASSERT_OK_AND_ASSIGN(const auto imported, Import(request));
+  EXPECT_EQ(imported.model().label_head().classes_size(), 2);
+  ASSERT_OK_AND_ASSIGN(const auto loaded, LoadModel(imported.output_dir()));
+  EXPECT_TRUE(std::ranges::equal(loaded->values(), model->values()));
 }
 
 TEST_F(Gpt2FilesTest, ExpertsAndOtherAdaptersAreRefusedWithWhatToDo) {

@@ -160,7 +160,7 @@ TEST_F(ModelExportTest, SixteenBitTypesAreRoundedValues) {
   EXPECT_FAILS(Export(request), absl::StatusCode::kOutOfRange, "model.embed_tokens.weight",
                "element 3", "bfloat16");
   EXPECT_FALSE(fs::exists(scratch_ / "overflow"));
-  EXPECT_FALSE(fs::exists(scratch_ / "overflow.tmp"));
+  EXPECT_FALSE(HoldsStaging(scratch_.path()));
 }
 
 TEST_F(ModelExportTest, ReplacesOnlyAnExportAndOnlyWhenForced) {
@@ -181,14 +181,13 @@ TEST_F(ModelExportTest, ReplacesOnlyAnExportAndOnlyWhenForced) {
   EXPECT_EQ(GetFile(scratch_ / "precious/thesis.tex"), "42");
 }
 
-TEST_F(ModelExportTest, LeftoversOfAKilledExportAreRemoved) {
+TEST_F(ModelExportTest, KeepsADirectoryWithTheNameOfTheOutputAndTmp) {
   const auto model = RandomModel(ExportedConfig(1));
   fs::create_directories(scratch_ / "out.tmp");
-  PutFile(scratch_ / "out.tmp/model.safetensors", "half");
-  PutFile(scratch_ / "out.tmp/stray", "half");
+  PutFile(scratch_ / "out.tmp/mine", "precious");
   ASSERT_OK(Export(Request(*model)));
-  EXPECT_FALSE(fs::exists(scratch_ / "out/stray"));
-  EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
+  EXPECT_EQ(GetFile(scratch_ / "out.tmp/mine"), "precious");
+  EXPECT_FALSE(HoldsStaging(scratch_.path()));
 }
 
 TEST_F(ModelExportTest, TokenChoiceCannotBeBaked) {
@@ -199,7 +198,7 @@ TEST_F(ModelExportTest, TokenChoiceCannotBeBaked) {
   request.set_bake_prompt("the cat");
   EXPECT_FAILS(Export(request), absl::StatusCode::kFailedPrecondition, "EXPERT_CHOICE_TOKEN",
                "without --bake");
-  EXPECT_FALSE(fs::exists(scratch_ / "out.tmp"));
+  EXPECT_FALSE(HoldsStaging(scratch_.path()));
 }
 
 // reference_models_test compares what they compute.
@@ -355,6 +354,12 @@ TEST_F(ModelExportTest, BadRequestsAreNamed) {
   request.set_dtype("int8");
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "dtype", "int8", "bfloat16");
   request = Request(*model);
+  request.set_bake_prompt("the cat");
+  EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument,
+               "bake_prompt: got a prompt, but the router is DENSE");
+  EXPECT_FALSE(fs::exists(scratch_ / "out"));
+  const auto experts = RandomModel(ExportedConfig(4));
+  request = Request(*experts);
   request.set_bake_prompt(
       "the cat sat on the mat and ran after the dog, again and again and again");
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "prompt", "40");

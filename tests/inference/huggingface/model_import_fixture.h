@@ -85,7 +85,7 @@ class ModelImportTest : public testing::Test {
     const auto response = Import(Request());
     EXPECT_FALSE(response.ok());
     EXPECT_FALSE(std::filesystem::exists(scratch_ / "imported"));
-    EXPECT_FALSE(std::filesystem::exists(scratch_ / "imported.tmp"));
+    EXPECT_FALSE(HoldsStaging(scratch_.path()));
     return response.status().ToString();
   }
 

@@ -46,8 +46,14 @@ TEST_F(ModelImportTest, RestoresTheExportedModel) {
   masked.set_document_end(2);
   v1::ModelConfig capped = ExportedConfig(4);
   capped.set_logit_soft_cap(12.5);
-  for (const v1::ModelConfig& config : {ExportedConfig(1), tied, ExportedConfig(4), plain_moe,
-                                        chosen, relu, cosine, hash, masked, capped}) {
+  v1::ModelConfig classes = tied, number = ExportedConfig(1);
+  for (const char* name : {"no", "yes \xC3\xBC", "perhaps"}) {
+    classes.mutable_label_head()->add_classes(name);
+  }
+  number.mutable_label_head()->set_regression(true);
+  for (const v1::ModelConfig& config :
+       {ExportedConfig(1), tied, ExportedConfig(4), plain_moe, chosen, relu, cosine, hash, masked,
+        capped, classes, number}) {
     const auto model = RandomModel(config);
     for (const int64_t shard : {int64_t{3000}, kDefaultShardBytes}) {
       PutSource(*model, {.max_shard_bytes = shard});
@@ -167,6 +173,42 @@ TEST_F(ModelImportTest, RefusesUnsupportedModels) {
   refuses("num_hidden_layers", 0, "at least 1");
   refuses("rms_norm_eps", 0.0, "positive");
   refuses("tie_word_embeddings", 1, "true or false");
+}
+
+// What other programs write about a head of labels.
+TEST_F(ModelImportTest, ReadsTheLabelsOfOtherPrograms) {
+  v1::ModelConfig config = ExportedConfig(1);
+  for (const char* name : {"LABEL_0", "LABEL_1"}) config.mutable_label_head()->add_classes(name);
+  PutSource(*RandomModel(config));
+  const std::string whole = GetFile(source() / "config.json");
+  ChangeConfig([](Json& json) {
+    for (const char* field : {"id2label", "label2id", "problem_type"}) json.erase(field);
+  });
+  ASSERT_OK_AND_ASSIGN(const auto loaded, ImportedModel());
+  EXPECT_EQ(loaded->config().label_head().DebugString(), config.label_head().DebugString());
+  fs::remove_all(scratch_ / "imported");
+  const auto refuses = [&](const char* field, const Json& value, const char* hint) {
+    SCOPED_TRACE(field);
+    PutFile(source() / "config.json", whole);
+    ChangeConfig([&](Json& json) { json[field] = value; });
+    EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("config.json"),
+                                          testing::HasSubstr(field), testing::HasSubstr(hint)));
+  };
+  refuses("architectures", Json::array({"LlamaForTokenClassification"}),
+          "no other head is supported");
+  refuses("problem_type", "multi_label_classification", "single_label_classification");
+  refuses("problem_type", "regression", "since id2label has 2 labels");
+  refuses("id2label", "yes", "a name for each");
+  refuses("id2label", Json::object(), "a name for each");
+  refuses("id2label", {{"0", "no"}, {"2", "yes"}}, "a name for each");
+  refuses("id2label", {{"0", "no"}, {"1", 7}}, "a name for each");
+  refuses("id2label", {{"0", "no"}, {"1", "\x1B[2J"}}, "a name for each");
+  PutFile(source() / "config.json", whole);
+  ChangeConfig([](Json& json) { json["id2label"] = {{"0", "no"}, {"1", "no"}}; });
+  EXPECT_THAT(Refusal(), testing::HasSubstr("label_head.classes: got \"no\" twice"));
+  ChangeConfig([](Json& json) { json["id2label"] = {{"0", "a"}, {"1", "b"}, {"2", "c"}}; });
+  EXPECT_THAT(Refusal(), testing::HasSubstr("tensor score.weight: got shape [2, 16], expected "
+                                            "[3, 16]"));
 }
 
 TEST_F(ModelImportTest, RefusesGarbageInTheConfiguration) {

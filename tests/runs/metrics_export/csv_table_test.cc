@@ -67,9 +67,9 @@ TEST(CsvTableTest, MissingValuesAreEmptyCells) {
   without.set_loss(std::nan(""));
   table.Add(with);
   table.Header();
-  EXPECT_EQ(table.Row(with)->substr(0, 8), "1,,2.5,0");
+  EXPECT_EQ(table.Row(with)->substr(0, 8), "1,,2.5,,");
   EXPECT_TRUE(table.Row(with)->ends_with(",0.25,0,0,0,,,\r\n"));
-  EXPECT_EQ(table.Row(without)->substr(0, 8), "2,,nan,0");
+  EXPECT_EQ(table.Row(without)->substr(0, 8), "2,,nan,,");
   EXPECT_TRUE(table.Row(without)->ends_with(",,,,\r\n"));
 }
 

@@ -149,7 +149,7 @@ GROUPS = {
 }
 UNKNOWN_WHEN_ZERO = set(
     "perplexity gflops model_flops_utilization resident_mb peak_resident_mb active_experts "
-    "balance_loss consistency mean_active_experts l1_coefficient".split()
+    "balance_loss consistency mean_active_experts l1_coefficient loss_after_first_segment".split()
 )
 ACTIONS = "SPIKE_POLICY_UNSPECIFIED CONTINUE SKIP_BATCH ROLLBACK".split()
 LAYER = "entropy effective_experts active_experts expert_cosine".split()
@@ -171,7 +171,8 @@ def expected_scalars(line):
             if isinstance(value, list):
                 continue
             number = ACTIONS.index(value) if name == "action" else float(value)
-            scalars[f"{part}/{name}", f"{part}.{name}"] = number
+            if number != 0 or name not in UNKNOWN_WHEN_ZERO:
+                scalars[f"{part}/{name}", f"{part}.{name}"] = number
     for layer in line.get("routing", []):
         n = layer["layer"]
         for name in LAYER + (LOADS if layer.get("load") else []):

@@ -89,9 +89,28 @@ TEST(MetricSeriesTest, WhatIsNotKnownIsLeftOut) {
   metrics.set_step(1);
   std::set<std::string> columns;
   for (const SeriesValue& value : ValuesOf(metrics)) columns.insert(ColumnOf(value.key));
-  EXPECT_EQ(columns, (std::set<std::string>{"loss", "loss_after_first_segment", "learning_rate",
-                                            "gradient_norm", "num_tokens", "upcycled",
-                                            "tokens_per_second", "step_seconds"}));
+  EXPECT_EQ(columns, (std::set<std::string>{"loss", "learning_rate", "gradient_norm", "num_tokens",
+                                            "upcycled", "tokens_per_second", "step_seconds"}));
+}
+
+// A loss of no token is stored as 0.
+TEST(MetricSeriesTest, LossesAfterFirstSegmentsAreLeftOutWhereSequencesHaveOneSegment) {
+  v1::StepMetrics metrics;
+  metrics.set_loss(4);
+  metrics.mutable_validation()->set_loss(5);
+  const auto columns = [&] {
+    std::set<std::string> found;
+    for (const SeriesValue& value : ValuesOf(metrics)) found.insert(ColumnOf(value.key));
+    return found;
+  };
+  EXPECT_TRUE(columns().contains("loss"));
+  EXPECT_TRUE(columns().contains("validation.loss"));
+  EXPECT_FALSE(columns().contains("loss_after_first_segment"));
+  EXPECT_FALSE(columns().contains("validation.loss_after_first_segment"));
+  metrics.set_loss_after_first_segment(3);
+  metrics.mutable_validation()->set_loss_after_first_segment(2);
+  EXPECT_TRUE(columns().contains("loss_after_first_segment"));
+  EXPECT_TRUE(columns().contains("validation.loss_after_first_segment"));
 }
 
 TEST(MetricSeriesTest, NamesOfLayersAndExperts) {

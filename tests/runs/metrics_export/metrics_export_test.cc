@@ -148,8 +148,10 @@ TEST_F(MetricsExportTest, DamagedLineIsNamed) {
 
 TEST_F(MetricsExportTest, EvaluationAndSampleAreInTheEvents) {
   Measured(RandomLines(1, 12, 1));
-  PutFile(run_.evaluation(), R"({"step":"12","domains":[{"domain":"Gr\u00fc\u00dfe/a|b",)"
-                             R"("loss_after_first_segment":2.5}],"total":{"domain":"all"}})");
+  PutFile(run_.evaluation(),
+          R"({"step":"12","domains":[{"domain":"Gr\u00fc\u00dfe/a|b",)"
+          R"("num_tokens_after_first_segment":"9","loss_after_first_segment":2.5}],)"
+          R"("total":{"domain":"all"}})");
   PutFile(run_.sample(), "The license\n\xFF of");
   const std::string rest = ExpectEventsOfTheMetrics();
   EXPECT_THAT(rest, HasSubstr("heldout/Gr\xC3\xBC\xC3\x9F"

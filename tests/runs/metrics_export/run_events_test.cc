@@ -126,8 +126,11 @@ TEST(RunEventsTest, EvaluationHasAGroupForEachDomain) {
   evaluation.set_step(480);
   v1::DomainEvaluation* domain = evaluation.add_domains();
   domain->set_domain("Lizenzen \xC3\xBC");
+  domain->set_num_tokens_after_first_segment(3);
   domain->set_perplexity_after_first_segment(12.5);
+  domain->set_num_bytes_after_first_segment(9);
   domain->set_bits_per_byte_after_first_segment(0.75);
+  evaluation.mutable_total()->set_num_tokens_after_first_segment(3);
   evaluation.mutable_total()->set_loss_after_first_segment(2.5);
   const tensorboard::Event event = EvaluationEvent(1, evaluation);
   EXPECT_EQ(event.step(), 480);
@@ -137,6 +140,35 @@ TEST(RunEventsTest, EvaluationHasAGroupForEachDomain) {
   EXPECT_EQ(values["heldout/Lizenzen \xC3\xBC/perplexity"], 12.5f);
   EXPECT_EQ(values["heldout/Lizenzen \xC3\xBC/bits_per_byte"], 0.75f);
   EXPECT_EQ(values["heldout/all/loss"], 2.5f);
+}
+
+TEST(RunEventsTest, FiguresOfNoTokenAreLeftOut) {
+  v1::Evaluation evaluation;
+  evaluation.mutable_total()->set_perplexity(7.5);
+  const tensorboard::Event event = EvaluationEvent(1, evaluation);
+  ASSERT_EQ(event.summary().value_size(), 1);
+  EXPECT_EQ(event.summary().value(0).tag(), "heldout/all/perplexity_with_first_segment");
+  v1::StepMetrics metrics;
+  metrics.mutable_validation()->add_domains()->set_domain("news");
+  const tensorboard::Event step = StepEvent(metrics);
+  for (const auto& value : step.summary().value()) {
+    EXPECT_THAT(value.tag(), Not(HasSubstr("after_first_segment")));
+  }
+}
+
+TEST(TextTablesTest, EvaluationNamesTheTokensThatCount) {
+  v1::Evaluation evaluation;
+  evaluation.set_step(8);
+  evaluation.mutable_total()->set_domain("all");
+  evaluation.mutable_total()->set_perplexity(7.5);
+  EXPECT_THAT(EvaluationTable(evaluation),
+              testing::AllOf(HasSubstr("All tokens count.\n"),
+                             HasSubstr("| all | 0 | \xE2\x80\x93 | \xE2\x80\x93 | 7.50 |")));
+  evaluation.set_routes_on_itself(true);
+  EXPECT_THAT(EvaluationTable(evaluation), HasSubstr("so its losses are too low.\n"));
+  evaluation.set_routes_on_itself(false);
+  evaluation.set_first_segment_length(16);
+  EXPECT_THAT(EvaluationTable(evaluation), HasSubstr("leaves out the first 16 tokens of each"));
 }
 
 TEST(TextTablesTest, ConfigurationHasARowForEachSetting) {

@@ -1,0 +1,27 @@
+// The main figures of runs and evaluations: those without first segments, which route on tokens
+// that they predict (docs/report.md).
+#ifndef BRAID_RUNS_MAIN_FIGURES_H_
+#define BRAID_RUNS_MAIN_FIGURES_H_
+
+#include "braid/v1/analysis.pb.h"
+#include "braid/v1/model.pb.h"
+#include "braid/v1/training.pb.h"
+
+namespace braid {
+
+// Returns whether a segment of the model fills a sequence and routes on its own tokens, future ones
+// included: its losses are too low, and no token is without this.
+bool RoutesOnItself(const v1::ModelConfig& resolved);
+
+// Return the figure after first segments; NaN if no token, or no byte of text, remains.
+double MainLoss(const v1::DomainEvaluation& domain);
+double MainPerplexity(const v1::DomainEvaluation& domain);
+double MainBitsPerByte(const v1::DomainEvaluation& domain);
+
+// Return the loss after first segments, or over all tokens where sequences have a single segment.
+double MainLoss(const v1::StepMetrics& step);
+double MainLoss(const v1::ValidationMetrics& validation);
+
+}  // namespace braid
+
+#endif  // BRAID_RUNS_MAIN_FIGURES_H_

@@ -76,17 +76,6 @@ absl::StatusOr<int> OpenLeft(const std::filesystem::path& path) {
   return descriptor;
 }
 
-// Refuses a device, a pipe or a directory, in whose place the rename would put a file: for root,
-// even /dev/full or /dev/stdout.
-absl::Status CheckReplaceable(const std::filesystem::path& path) {
-  struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("cannot replace ", path.string(), ": it is ",
-                   S_ISDIR(status.st_mode) ? "a directory" : "a device or pipe",
-                   ", expected a regular file or a new name"));
-}
-
 // Calls `consume` with the blocks of the file, in order.
 template <class Consumer>
 absl::Status ForEachPiece(const std::filesystem::path& path, Consumer consume) {
@@ -113,7 +102,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::filesy
                                                                unsigned permissions) {
   auto temporary = path;
   temporary += ".tmp";
-  RETURN_IF_ERROR(CheckReplaceable(path));
+  RETURN_IF_ERROR(CheckReplaceableFile(path));
   const int descriptor =
       ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, permissions);
   if (descriptor < 0) return SystemError("create", temporary, errno);
@@ -305,6 +294,15 @@ absl::Status WriteFileAtomically(const std::filesystem::path& path, std::string_
   ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path, durability, permissions));
   RETURN_IF_ERROR(file->Append(data));
   return file->Commit().status();
+}
+
+absl::Status CheckReplaceableFile(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot replace ", path.string(), ": it is ",
+                   S_ISDIR(status.st_mode) ? "a directory" : "a device or pipe",
+                   ", expected a regular file or a new name"));
 }
 
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {

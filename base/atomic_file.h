@@ -3,6 +3,8 @@
 //
 // A file is written under the name PATH.tmp, flushed to the device and renamed to PATH; then the
 // directory entry is flushed too. A file that was at PATH before stays untouched until the rename.
+// A PATH.tmp that exists is replaced, so this is for directories that belong to braid; output
+// at a path that a user chose is written by base/staged_output.h.
 //
 //   ASSIGN_OR_RETURN(auto file, AtomicFile::Create(directory / "vectors.npy"));
 //   RETURN_IF_ERROR(file->Append(header));
@@ -143,6 +145,10 @@ absl::Status Unresumable(const std::filesystem::path& path, std::string_view why
 absl::Status WriteFileAtomically(const std::filesystem::path& path, std::string_view data,
                                  Durability durability = Durability::kSynced,
                                  unsigned permissions = 0666);
+
+// Returns INVALID_ARGUMENT when there is a device, a pipe or a directory at `path`, in whose place
+// a rename would put a file: for root, even /dev/full or /dev/stdout.
+absl::Status CheckReplaceableFile(const std::filesystem::path& path);
 
 // Reads a whole file. NOT_FOUND if it does not exist.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);

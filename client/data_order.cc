@@ -65,10 +65,13 @@ int64_t NumSteps(const DataOrder& order) {
 }
 
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step) {
-  if (step < 1 || (order.num_steps > 0 && step > order.num_steps)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "step: got ", step, ", expected 1 to ", NumSteps(order), ", the steps of ",
-        order.run.empty() ? "--steps" : order.run, "; they count from 1 as in metrics.jsonl"));
+  if (step < 1 || step > NumSteps(order)) {
+    const std::string whose = !order.run.empty()    ? order.run
+                              : order.num_steps > 0 ? "--steps"
+                                                    : "one pass without --steps";
+    return absl::InvalidArgumentError(absl::StrCat("step: got ", step, ", expected 1 to ",
+                                                   NumSteps(order), ", the steps of ", whose,
+                                                   "; they count from 1 as in metrics.jsonl"));
   }
   if (order.mixture == nullptr) {
     return ScheduleOf(order).Instances(step - 1, /*rank=*/0, /*world_size=*/1);

@@ -54,7 +54,7 @@ void TakeFromRun(const v1::Run& run, std::span<const v1::LossSpike> spikes, Data
 int64_t NumSteps(const DataOrder& order);
 
 // Returns the instances of this dataset in a step, by position in the global batch. InvalidArgument
-// unless 1 <= step, and step <= num_steps where that is set.
+// unless 1 <= step <= NumSteps(order).
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step);
 
 // Returns the steps that read the instance and count, ascending. Requires 0 <= instance <

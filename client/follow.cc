@@ -1,5 +1,6 @@
 #include "client/follow.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,30 +8,63 @@
 #include "base/status_macros.h"
 #include "client/terminal/stage_figures.h"
 #include "client/terminal/tables.h"
+#include "rpc/grpc_call.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
 
-// Shows the progress of a stage. `waiting`: what the job waited for at the last call.
-void ShowStage(const v1::StageProgress& stage, ProgressBoard& board, std::string& waiting) {
-  if (std::exchange(waiting, stage.waiting()) != stage.waiting() && !waiting.empty()) {
-    board.Note(stage.stage(), waiting);
+// Shows the events of a job, one row for each stage.
+class JobRows {
+ public:
+  JobRows(std::string id, ProgressBoard& board) : id_(std::move(id)), board_(board) {}
+
+  void Show(const v1::JobEvent& event) {
+    if (event.has_progress()) {
+      ShowStage(event.progress());
+    } else if (event.state() == v1::JOB_QUEUED && event.number() > 1) {
+      board_.Note(id_, event.message());  // why there is another attempt
+    }
   }
-  if (stage.complete()) {
-    board.Finish(stage.stage(), stage.reused()
-                                    ? "reused"
-                                    : absl::StrCat("done in ", FormatClock(stage.seconds()), "  ",
-                                                   StageFigures(stage)));
-    return;
+
+ private:
+  void ShowStage(const v1::StageProgress& stage) {
+    if (std::exchange(waiting_, stage.waiting()) != stage.waiting() && !waiting_.empty()) {
+      board_.Note(stage.stage(), waiting_);
+    }
+    if (stage.complete()) {
+      const bool is_new = finished_.insert(stage.stage()).second;
+      if (!stage.reused()) {
+        board_.Finish(stage.stage(), absl::StrCat("done in ", FormatClock(stage.seconds()), "  ",
+                                                  StageFigures(stage)));
+      } else if (is_new) {  // every attempt reports the stages of those before
+        board_.Finish(stage.stage(), "reused");
+      }
+      return;
+    }
+    Progress progress;
+    progress.done = stage.done();
+    progress.total = stage.total();
+    progress.unit = stage.unit();
+    progress.detail = StageFigures(stage);
+    progress.rate = 0;  // StageFigures includes the rate
+    board_.Update(stage.stage(), progress);
   }
-  Progress progress;
-  progress.done = stage.done();
-  progress.total = stage.total();
-  progress.unit = stage.unit();
-  progress.detail = StageFigures(stage);
-  progress.rate = 0;  // StageFigures includes the rate
-  board.Update(stage.stage(), progress);
+
+  const std::string id_;
+  ProgressBoard& board_;
+  std::string waiting_;  // what the job waited for at the last call
+  std::set<std::string> finished_;
+};
+
+// Returns the error of a call. When the service went away, it says that the job or run `id`
+// continues, and when: `continues`.
+absl::Status OutlivingService(const absl::Status& ended, const std::string& id,
+                              const std::string& continues) {
+  if (!LostServer(ended)) return ended;
+  return absl::Status(ended.code(),
+                      absl::StrCat(ended.message(), "; ", id, " ", continues,
+                                   "; follow it with: braid status ", id, " --watch"));
 }
 
 double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
@@ -39,37 +73,9 @@ double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
   return (num_steps - metrics.step()) * tokens_per_step / metrics.tokens_per_second();
 }
 
-}  // namespace
-
-Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds) {
-  Progress progress;
-  progress.done = metrics.step();
-  progress.total = num_steps;
-  progress.unit = "steps";
-  progress.rate = metrics.tokens_per_second();
-  progress.eta_seconds = eta_seconds;
-  progress.detail = absl::StrFormat("loss %.3f  %s tokens/s", metrics.loss(),
-                                    CompactCount(metrics.tokens_per_second()));
-  return progress;
-}
-
-absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
-                                  ProgressBoard& board) {
-  std::string waiting;
-  const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
-    if (event.has_progress()) ShowStage(event.progress(), board, waiting);
-    return !Interrupted();
-  });
-  if (Interrupted()) {
-    return absl::CancelledError(
-        absl::StrCat("interrupted; resume it with: braid resume ", id, " --wait"));
-  }
-  RETURN_IF_ERROR(watched);
-  return client.GetJob(id);
-}
-
-absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
-                                  const std::string& label, ProgressBoard& board) {
+// As FollowRun, with errors as the service returns them.
+absl::StatusOr<v1::Run> FollowWithService(TrainingClient& client, const std::string& id,
+                                          const std::string& label, ProgressBoard& board) {
   ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
   const absl::Status watched = client.WatchRun(id, [&](const v1::RunEvent& event) {
     if (event.has_metrics()) {
@@ -92,6 +98,43 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
                                         CompactCount(run.latest().tokens_per_second())));
   }
   return run;
+}
+
+}  // namespace
+
+Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds) {
+  Progress progress;
+  progress.done = metrics.step();
+  progress.total = num_steps;
+  progress.unit = "steps";
+  progress.rate = metrics.tokens_per_second();
+  progress.eta_seconds = eta_seconds;
+  progress.detail = absl::StrFormat("loss %.3f  %s tokens/s", metrics.loss(),
+                                    CompactCount(metrics.tokens_per_second()));
+  return progress;
+}
+
+absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
+                                  ProgressBoard& board) {
+  JobRows rows(id, board);
+  const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
+    rows.Show(event);
+    return !Interrupted();
+  });
+  if (Interrupted()) {
+    return absl::CancelledError(
+        absl::StrCat("interrupted; resume it with: braid resume ", id, " --wait"));
+  }
+  absl::StatusOr<v1::Job> job = watched.ok() ? client.GetJob(id) : watched;
+  if (job.ok()) return job;
+  return OutlivingService(job.status(), id, "continues once braidd is back");
+}
+
+absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
+                                  const std::string& label, ProgressBoard& board) {
+  absl::StatusOr<v1::Run> run = FollowWithService(client, id, label, board);
+  if (run.ok() || Interrupted()) return run;
+  return OutlivingService(run.status(), id, "continues without it");
 }
 
 absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,

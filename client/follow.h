@@ -15,7 +15,8 @@ namespace braid {
 Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds);
 
 // Follow a job or a run until it ends and return it, whether it succeeded or not; see JobOutcome
-// and RunOutcome. Cancelled on Ctrl-C.
+// and RunOutcome. Cancelled on Ctrl-C. A service that restarts is waited for, as WatchEvents does;
+// the error of one that stays away says that the job or run continues.
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board);
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,

@@ -54,7 +54,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& opt
   if (IsLoopback(options.server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   ASSIGN_OR_RETURN(std::string token, FindToken(options));
   auto channel = grpc::experimental::CreateCustomChannelWithInterceptors(
-      options.server, credentials, arguments, CallIdentity(std::move(token)));
+      options.server, credentials, arguments, CallIdentity(std::move(token), options.server));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
     return NoAnswer(options);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -50,7 +51,7 @@ absl::Status MetricsFiles::Begin(const std::string& name) {
                      " would be written for two runs; export each run once, and runs whose "
                      "directories have the same name separately"));
   }
-  ASSIGN_OR_RETURN(file_, AtomicFile::Create(path));
+  ASSIGN_OR_RETURN(file_, UserFile::Create(path));
   return absl::OkStatus();
 }
 
@@ -62,7 +63,7 @@ absl::Status MetricsFiles::Take(const v1::ExportMetricsChunk& chunk) {
 
 absl::Status MetricsFiles::FinishRun() {
   if (file_ == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(file_->Commit().status());
+  RETURN_IF_ERROR(file_->Commit());
   written_.push_back({file_->path(), file_->size()});
   file_ = nullptr;
   return absl::OkStatus();

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/atomic_file.h"
+#include "base/staged_output.h"
 #include "braid/v1/analysis.pb.h"
 
 namespace braid {
@@ -46,7 +46,7 @@ class MetricsFiles {
 
   std::filesystem::path directory_;
   std::filesystem::path single_;
-  std::unique_ptr<AtomicFile> file_;
+  std::unique_ptr<UserFile> file_;
   std::vector<WrittenFile> written_;
 };
 

@@ -93,8 +93,8 @@ std::string TextOf(const Manifest& manifest) {
   return json.dump(2) + "\n";
 }
 
-absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::path& path) {
-  constexpr char kHint[] = "Delete the directory and generate it again";
+absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::path& path,
+                               const std::string& hint) {
   try {
     const OrderedJson json = OrderedJson::parse(text);
     if (const int64_t version = json.at("version").get<int64_t>(); version != kManifestVersion) {
@@ -103,17 +103,17 @@ absl::StatusOr<Manifest> Parse(const std::string& text, const std::filesystem::p
     }
     Manifest manifest = FromJson(json);
     const std::string got = OwnCrc(manifest), expected = json.at(kCrcKey).get<std::string>();
-    if (got != expected) return CorruptFile(path, {"CRC-32C", 0, got, expected, kHint});
+    if (got != expected) return CorruptFile(path, {"CRC-32C", 0, got, expected, hint});
     if (const auto fault = FaultOf(manifest.files)) {
-      return CorruptFile(path, {"entry", 0, *fault, "distinct relative names", kHint});
+      return CorruptFile(path, {"entry", 0, *fault, "distinct relative names", hint});
     }
     // Text that differs from what Save writes is damage, even if it has the same meaning.
     if (text != TextOf(manifest)) {
-      return CorruptFile(path, {"layout", 0, "another spelling", "the text as written", kHint});
+      return CorruptFile(path, {"layout", 0, "another spelling", "the text as written", hint});
     }
     return manifest;
   } catch (const std::exception& error) {
-    return CorruptFile(path, {"content", 0, error.what(), "a manifest", kHint});
+    return CorruptFile(path, {"content", 0, error.what(), "a manifest", hint});
   }
 }
 
@@ -140,10 +140,11 @@ absl::Status Manifest::Save(const std::filesystem::path& directory) const {
   }
 }
 
-absl::StatusOr<Manifest> Manifest::Load(const std::filesystem::path& directory) {
+absl::StatusOr<Manifest> Manifest::Load(const std::filesystem::path& directory,
+                                        std::string_view hint) {
   const auto path = directory / kManifestName;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  return Parse(text, path);
+  return Parse(text, path, std::string(hint));
 }
 
 absl::Status Manifest::VerifyAll(const std::filesystem::path& directory) const {
@@ -157,21 +158,21 @@ const ManifestEntry* Manifest::Find(std::string_view name) const {
   return found == files.end() ? nullptr : &*found;
 }
 
-absl::Status VerifyFile(const std::filesystem::path& directory, const ManifestEntry& entry) {
+absl::Status VerifyFile(const std::filesystem::path& directory, const ManifestEntry& entry,
+                        std::string_view hint) {
   const auto path = directory / entry.name;
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   if (error) return SystemError("find", path, error.value());
   if (static_cast<int64_t>(size) != entry.bytes) {
-    return CorruptFile(
-        path, {"length", 0, absl::StrCat(size, " bytes"), absl::StrCat(entry.bytes, " bytes"),
-               "The file differs from its manifest; generate it again"});
+    return CorruptFile(path, {"length", 0, absl::StrCat(size, " bytes"),
+                              absl::StrCat(entry.bytes, " bytes"), std::string(hint)});
   }
   ASSIGN_OR_RETURN(const FileSummary found, SummarizeFile(path));
   if (found.crc32c == entry.crc32c) return absl::OkStatus();
   return CorruptFile(
       path, {absl::StrCat("CRC-32C of ", entry.bytes, " bytes"), 0, Crc32cToHex(found.crc32c),
-             Crc32cToHex(entry.crc32c), "The file differs from its manifest; generate it again"});
+             Crc32cToHex(entry.crc32c), std::string(hint)});
 }
 
 absl::StatusOr<Manifest> LoadVerifiedManifest(const std::filesystem::path& directory) {

@@ -25,6 +25,12 @@ namespace braid {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
+// Hints of errors about damage.
+inline constexpr std::string_view kDamagedManifestHint =
+    "Delete the directory and generate it again";
+inline constexpr std::string_view kDamagedFileHint =
+    "The file differs from its manifest; generate it again";
+
 struct ManifestEntry {
   std::string name;  // relative to the directory, '/' between parts
   int64_t bytes = 0;
@@ -49,8 +55,10 @@ struct Manifest {
   absl::Status Save(const std::filesystem::path& directory) const;
 
   // Reads DIRECTORY/manifest.json. NOT_FOUND if it does not exist; DATA_LOSS if any byte differs
-  // from what Save writes. Does not read the listed files.
-  static absl::StatusOr<Manifest> Load(const std::filesystem::path& directory);
+  // from what Save writes. Does not read the listed files. `hint`: what that error recommends; ""
+  // for nothing.
+  static absl::StatusOr<Manifest> Load(const std::filesystem::path& directory,
+                                       std::string_view hint = kDamagedManifestHint);
 
   // Calls VerifyFile for every entry and returns the first error.
   absl::Status VerifyAll(const std::filesystem::path& directory) const;
@@ -62,8 +70,9 @@ struct Manifest {
 };
 
 // Reads DIRECTORY/entry.name and compares its length and CRC. DATA_LOSS with the file and both
-// values; NOT_FOUND if the file does not exist.
-absl::Status VerifyFile(const std::filesystem::path& directory, const ManifestEntry& entry);
+// values; NOT_FOUND if the file does not exist. `hint`: as for Manifest::Load.
+absl::Status VerifyFile(const std::filesystem::path& directory, const ManifestEntry& entry,
+                        std::string_view hint = kDamagedFileHint);
 
 // Loads the manifest and verifies all its files.
 absl::StatusOr<Manifest> LoadVerifiedManifest(const std::filesystem::path& directory);

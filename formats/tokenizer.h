@@ -99,6 +99,9 @@ struct TokenizerTrainingOptions {
   int32_t vocab_size = 32000;
   // Share of the characters of the sample that get a piece of their own; the others become bytes.
   double character_coverage = 0.9995;
+  // Where the sample is too small or too varied for vocab_size, train with the nearest size that it
+  // allows instead.
+  bool fit_vocab_size = false;
 };
 
 // Trains a BPE model on `texts` (valid UTF-8, held in memory) and writes it atomically to

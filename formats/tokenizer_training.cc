@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
@@ -16,6 +18,8 @@ namespace {
 constexpr int32_t kMinVocabSize = 259;  // <unk>, <s>, </s> and 256 bytes
 // SentencePiece aborts at a "word" of 65536 characters. Shorter sentences give the same pieces.
 constexpr size_t kMaxSentenceBytes = 4096;
+// The words of SentencePiece's messages before the largest and the smallest size that would work.
+constexpr char kAtMost[] = "value <= ", kAtLeast[] = " vs ";
 
 size_t SentenceBytes(std::string_view rest) {
   if (rest.size() <= kMaxSentenceBytes) return rest.size();
@@ -45,13 +49,22 @@ std::string NumberAfter(std::string_view message, std::string_view words) {
   return std::string(rest.substr(0, rest.find_first_not_of("0123456789")));
 }
 
+// Returns the size that SentencePiece names when it refuses another one.
+std::optional<int32_t> FittingSize(std::string_view message) {
+  for (const char* const words : {kAtMost, kAtLeast}) {
+    int32_t size = 0;
+    if (absl::SimpleAtoi(NumberAfter(message, words), &size)) return size;
+  }
+  return std::nullopt;
+}
+
 absl::Status TrainingError(int32_t vocab_size, const std::string& message) {
-  if (const std::string most = NumberAfter(message, "value <= "); !most.empty()) {
+  if (const std::string most = NumberAfter(message, kAtMost); !most.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tokenizer: vocab_size ", vocab_size, " is too large for the sample: got ", vocab_size,
         ", expected at most ", most, "; lower tokenizer.vocab_size or add text"));
   }
-  if (const std::string least = NumberAfter(message, " vs "); !least.empty()) {
+  if (const std::string least = NumberAfter(message, kAtLeast); !least.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tokenizer: vocab_size ", vocab_size, " is too small for the sample's characters: got ",
         vocab_size, ", expected at least ", least, "; raise tokenizer.vocab_size"));
@@ -73,6 +86,14 @@ absl::Status CheckRequest(std::span<const std::string> texts,
   return absl::OkStatus();
 }
 
+absl::StatusOr<TokenizerProcess::Outcome> TrainOnce(
+    std::span<const std::string> texts, const TokenizerTrainingOptions& options,
+    const std::function<absl::Status()>& keep_going) {
+  ASSIGN_OR_RETURN(TokenizerProcess process, TokenizerProcess::Create());
+  for (const std::string& text : texts) RETURN_IF_ERROR(AddText(text, &process));
+  return process.Train(options.vocab_size, options.character_coverage, keep_going);
+}
+
 }  // namespace
 
 absl::Status TrainTokenizer(std::span<const std::string> texts,
@@ -80,11 +101,13 @@ absl::Status TrainTokenizer(std::span<const std::string> texts,
                             const std::filesystem::path& output_model,
                             const std::function<absl::Status()>& keep_going) {
   RETURN_IF_ERROR(CheckRequest(texts, options));
-  ASSIGN_OR_RETURN(TokenizerProcess process, TokenizerProcess::Create());
-  for (const std::string& text : texts) RETURN_IF_ERROR(AddText(text, &process));
-  ASSIGN_OR_RETURN(const TokenizerProcess::Outcome outcome,
-                   process.Train(options.vocab_size, options.character_coverage, keep_going));
-  if (!outcome.trained) return TrainingError(options.vocab_size, outcome.text);
+  TokenizerTrainingOptions used = options;
+  ASSIGN_OR_RETURN(TokenizerProcess::Outcome outcome, TrainOnce(texts, used, keep_going));
+  if (!outcome.trained && options.fit_vocab_size) {
+    used.vocab_size = FittingSize(outcome.text).value_or(used.vocab_size);
+    ASSIGN_OR_RETURN(outcome, TrainOnce(texts, used, keep_going));
+  }
+  if (!outcome.trained) return TrainingError(used.vocab_size, outcome.text);
   return WriteFileAtomically(output_model, outcome.text);
 }
 

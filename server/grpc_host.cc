@@ -34,6 +34,7 @@
 #include "server/access/grpc_gate.h"
 #include "server/access/request_limits.h"
 #include "server/access/request_paths.h"
+#include "server/retention/disk_reserve.h"
 #include "server/retention/storage_service.h"
 
 namespace braid {
@@ -217,11 +218,16 @@ absl::StatusOr<std::set<ServiceName>> ParseServiceNames(const std::string& list)
 
 ServiceHost::ServiceHost() = default;
 
-absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOptions& options) {
+absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOptions& given) {
+  HostOptions options = given;
+  // Paths below the home are stored and returned to clients, which run in other directories.
+  options.home = AbsolutePath(given.home.string());
+  options.state = AbsolutePath(given.state.string());
   RETURN_IF_ERROR(MakeDirectories(options.home));
   std::unique_ptr<ServiceHost> host(new ServiceHost);
   RETURN_IF_ERROR(host->ReadTls(options));
   RETURN_IF_ERROR(host->StartServices(options));
+  KeepDiskReserve(options.state.empty() ? options.home : options.state);
   if (!options.listen.empty()) RETURN_IF_ERROR(host->OpenPort(options));
   return host;
 }

@@ -61,7 +61,7 @@ struct Serving {
 };
 
 struct HostOptions {
-  // Directory with the state of jobs and runs.
+  // Directory with the state of jobs and runs; a relative path is one below the working directory.
   std::filesystem::path home;
   // Directory of the lists of jobs and runs (jobs.sqlite, runs.sqlite); empty: `home`.
   std::filesystem::path state;
@@ -106,7 +106,7 @@ class ServiceHost {
   // reaches any more ends with kDeafExitCode, so that a service manager starts it again. Errors:
   // InvalidArgument for an address beyond loopback without TLS, for one of another machine or for
   // unusable TLS files; Unavailable when the port is in use.
-  static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(const HostOptions& options);
+  static absl::StatusOr<std::unique_ptr<ServiceHost>> Start(const HostOptions& given);
   ~ServiceHost();
 
   std::shared_ptr<grpc::Channel> InProcessChannel();

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/utf8.h"
 #include "client/terminal/model_name.h"
 #include "client/terminal/tables.h"
@@ -122,6 +123,7 @@ std::string NameOf(const v1::EvaluationResult& result, const v1::Evaluation& eva
 }
 
 std::string MergingOf(const v1::Evaluation& evaluation) {
+  if (evaluation.varying_experts()) return "a varying number of active experts";
   if (evaluation.active_experts() > 0) {
     return absl::StrCat(evaluation.active_experts(),
                         evaluation.active_experts() == 1 ? " active expert" : " active experts");
@@ -155,6 +157,18 @@ bool ExcludesFirstSegments(const v1::EvaluationResult& result) {
                              [](const auto& e) { return e.first_segment_length() > 0; });
 }
 
+// Names the models whose windows are one segment.
+void PrintSelfRouting(const v1::EvaluationResult& result, std::ostream& out) {
+  std::vector<std::string> letters;
+  for (int i = 0; i < result.evaluations_size(); ++i) {
+    if (result.evaluations(i).routes_on_itself()) letters.push_back(Letter(i));
+  }
+  if (letters.empty()) return;
+  if (result.evaluations_size() > 1) out << absl::StrJoin(letters, ", ") << ": ";
+  out << "each window is one segment, which routes on the tokens that it\n"
+         "predicts, so the losses are too low\n";
+}
+
 void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
   const v1::Evaluation& first = result.evaluations(0);
   out << absl::StrFormat("windows of %d tokens", first.window_length());
@@ -166,6 +180,7 @@ void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
     }
   }
   out << "\n";
+  PrintSelfRouting(result, out);
   out << "±: half of the " << Percent(result.confidence())
       << " confidence interval, by bootstrap over windows\n";
   if (result.comparisons().empty()) return;
@@ -228,15 +243,21 @@ EvaluationRow DomainRow(const v1::EvaluationResult& result, int d, EvaluationMea
 
 // Returns the gain of each model over the first on all text.
 EvaluationRow GainRow(const v1::EvaluationResult& result) {
+  // Text within first segments has nothing to compare.
+  const auto measured = [&](const v1::EvaluationComparison& comparison) {
+    const v1::Evaluation& other = result.evaluations(comparison.evaluation());
+    return result.evaluations(0).total().num_tokens_after_first_segment() > 0 &&
+           other.total().num_tokens_after_first_segment() > 0;
+  };
   bool in_nats = true;
   for (const v1::EvaluationComparison& comparison : result.comparisons()) {
-    in_nats = in_nats && comparison.domains().rbegin()->has_loss_difference();
+    in_nats =
+        in_nats && (!measured(comparison) || comparison.domains().rbegin()->has_loss_difference());
   }
   EvaluationRow row{in_nats ? "gain, nats/token" : "gain, bits/byte", {{""}, {""}}};
-  // Windows of one segment have nothing to compare.
-  const bool measured = result.evaluations(0).total().num_tokens_after_first_segment() > 0;
   for (const v1::EvaluationComparison& comparison : result.comparisons()) {
-    row.cells.push_back(measured ? Gain(*comparison.domains().rbegin(), in_nats) : Cell{"-"});
+    row.cells.push_back(measured(comparison) ? Gain(*comparison.domains().rbegin(), in_nats)
+                                             : Cell{"-"});
   }
   return row;
 }

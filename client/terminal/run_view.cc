@@ -241,7 +241,7 @@ std::vector<double> LossHistory::Newest(int count) const {
 std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history, double now,
                                   int width) {
   Lines lines(width);
-  lines.Field("run", absl::StrCat(run.id(), "  ", run.spec().name()));
+  lines.Field("run", absl::StrCat(run.id(), "  ", NameText(run.spec().name())));
   lines.Field("state", State(run));
   if (!run.reason().empty()) lines.Text("reason", run.reason());
   if (!run.error().empty()) lines.Text("error", run.error());
@@ -251,6 +251,19 @@ std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history
   AddSpikes(run, lines);
   lines.Field("directory", run.run_dir());
   return lines.Take();
+}
+
+std::string StoppedText(const v1::Run& run) {
+  const int64_t trained = run.latest().step();
+  // Earlier versions of the server do not report the checkpoint.
+  const int64_t saved = run.has_checkpoint_step() ? run.checkpoint_step() : trained;
+  const std::string lost =
+      saved < trained ? absl::StrCat(" (steps ", saved + 1, " to ", trained, " were not saved)")
+                      : "";
+  const std::string where =
+      saved == 0 && trained > 0 ? "without a checkpoint" : absl::StrCat("after step ", saved);
+  return absl::StrCat(run.id(), " stopped ", where, lost, "; resume it with: braid resume ",
+                      run.id());
 }
 
 }  // namespace braid

@@ -29,6 +29,10 @@ class LossHistory {
 std::vector<std::string> RunLines(const v1::Run& run, const LossHistory& history, double now,
                                   int width);
 
+// Returns a sentence about a run that was stopped: after which step, from which step it resumes if
+// steps are lost, and how.
+std::string StoppedText(const v1::Run& run);
+
 }  // namespace braid
 
 #endif  // BRAID_CLIENT_TERMINAL_RUN_VIEW_H_

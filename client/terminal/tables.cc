@@ -6,9 +6,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/display_name.h"
+#include "client/terminal/explanation_tables.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/run_view.h"
 #include "client/terminal/stage_figures.h"
+#include "client/terminal/terminal_text.h"
 #include "proto/state_name.h"
 
 namespace braid {
@@ -80,10 +83,14 @@ void PrintContamination(const v1::Job& job, std::ostream& out) {
 
 }  // namespace
 
+std::string NameText(const std::string& name) {
+  return ClipColumns(OneLine(name), static_cast<int>(kMaxNameBytes));
+}
+
 void PrintJob(const v1::Job& job, std::ostream& out) {
-  Field("job", absl::StrCat(job.id(), "  ", job.spec().name()), out);
+  Field("job", absl::StrCat(job.id(), "  ", NameText(job.spec().name())), out);
   Field("state", StateName(job.state()), out);
-  if (!job.error().empty()) Field("error", job.error(), out);
+  if (!job.error().empty()) Field("error", PrintableText(job.error()), out);
   for (const v1::StageProgress& stage : job.stages()) {
     Field(absl::StrCat("  ", stage.stage()), StageLine(stage), out);
   }
@@ -120,7 +127,7 @@ void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
       {"JOB", "NAME", "STATE", "ORDER", "DOCUMENTS", "TOKENS", "CREATED"}};
   for (const v1::Job& job : jobs.jobs()) {
-    rows.push_back({job.id(), job.spec().name(), StateName(job.state()),
+    rows.push_back({job.id(), NameText(job.spec().name()), StateName(job.state()),
                     std::string(v1::OrderMode_Name(job.spec().order())),
                     WithThousands(job.result().num_documents()),
                     WithThousands(job.result().num_tokens()), When(job.created_at())});
@@ -139,7 +146,7 @@ void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
       {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED"}};
   for (const v1::Run& run : runs.runs()) {
     rows.push_back(
-        {run.id(), run.spec().name(), StateName(run.state()),
+        {run.id(), NameText(run.spec().name()), StateName(run.state()),
          absl::StrCat(run.latest().step(), "/",
                       run.spec().num_steps() > 0 ? absl::StrCat(run.spec().num_steps()) : "?"),
          run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",

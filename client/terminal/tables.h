@@ -13,6 +13,10 @@
 
 namespace braid {
 
+// Returns the name of a job or run as one line that is safe on a terminal. Longer names than those
+// that services accept today (base/display_name.h) are cut.
+std::string NameText(const std::string& name);
+
 // Prints a job with its stages and, when it succeeded, its result.
 void PrintJob(const v1::Job& job, std::ostream& out);
 // Prints one line per job.

@@ -53,7 +53,7 @@ TaskKey KeyOf(const v1::TaskResult& result) { return {result.task(), result.acti
 // Returns "piqa", or "piqa, 2 experts".
 std::string TaskName(const v1::TaskResult& result) {
   const int active = result.active_experts();
-  if (active == 0) return result.task();
+  if (active == 0 || result.varying_experts()) return result.task();
   return absl::StrCat(result.task(), ", ", active, active == 1 ? " expert" : " experts");
 }
 

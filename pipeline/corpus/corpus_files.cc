@@ -189,9 +189,13 @@ absl::Status AddPath(const std::string& given, const KeepListing& next_entry, Co
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) {
     if (IsIndexedDatasetPrefix(given)) return AddFile(fs::path(given) += ".bin", found);
-    return absl::NotFoundError(
-        absl::StrCat("corpus path ", given, ": no such file or directory (working directory ",
-                     fs::current_path(error).string(), "); check the spelling of the path"));
+    // An absolute path does not depend on the working directory.
+    const std::string within =
+        path.is_absolute()
+            ? ""
+            : absl::StrCat(" (working directory ", fs::current_path(error).string(), ")");
+    return absl::NotFoundError(absl::StrCat("corpus path ", given, ": no such file or directory",
+                                            within, "; check the spelling of the path"));
   }
   if (error) return SystemError("read", path, error.value());
   if (fs::is_directory(status)) return AddDirectory(path, next_entry, found);

@@ -32,7 +32,8 @@ struct JobDeletion {
 };
 
 // Not thread-safe. Uses its own connection, so that other programs and threads see its changes as
-// those of another process. Errors: UNAVAILABLE when the database cannot be used.
+// those of another process. Errors: UNAVAILABLE when the database cannot be used,
+// RESOURCE_EXHAUSTED when its file system is full.
 class JobDeletions {
  public:
   // Requires: JobStore::Open(home) has created the database.

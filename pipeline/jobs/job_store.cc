@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/database_journal.h"
+#include "base/full_disk_error.h"
 #include "base/status_macros.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
@@ -28,9 +29,8 @@ absl::Status FromSqlite(const SQLite::Exception& error, const std::filesystem::p
     return absl::DataLossError(
         absl::StrCat(message, "; submit the corpus again, which reuses its finished stages"));
   }
+  if (const auto full = FullDiskError(path, error.getErrorCode())) return *full;
   switch (error.getErrorCode()) {
-    case SQLITE_FULL:
-      return absl::ResourceExhaustedError(absl::StrCat(message, "; free disk space and retry"));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::UnavailableError(

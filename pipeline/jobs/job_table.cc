@@ -157,6 +157,8 @@ int JobTable::SchemaVersion(SQLite::Database& database) {
 }
 
 void JobTable::CreateTables(SQLite::Database& database) {
+  // Even a version that stays the same would be written, for which a full disk has no space.
+  if (SchemaVersion(database) == kSchemaVersion) return;
   for (int version = SchemaVersion(database); version < kSchemaVersion; ++version) {
     database.exec(kVersions[version]);
     if (version + 1 == kSchemaVersion) AddChecksums(database);

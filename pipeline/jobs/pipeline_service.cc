@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/display_name.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.grpc.pb.h"
@@ -114,12 +115,12 @@ class PipelineServiceImpl final : public PipelineServiceBase {
 
   grpc::Status SubmitCorpus(grpc::ServerContext* context, const v1::SubmitCorpusRequest* request,
                             v1::Job* response) override {
-    return Reply(Submit(*request, PrincipalOf(*context)), response);
+    return Reply(Located(Submit(*request, PrincipalOf(*context))), response);
   }
 
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
                       v1::Job* response) override {
-    return Reply(jobs_->Get(request->id()), response);
+    return Reply(Located(jobs_->Get(request->id())), response);
   }
 
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
@@ -135,14 +136,15 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
                          v1::Job* response) override {
     const absl::Status allowed = CheckCaller(*context, request->id());
-    return allowed.ok() ? Reply(jobs_->RequestCancel(request->id()), response) : ToGrpc(allowed);
+    return allowed.ok() ? Reply(Located(jobs_->RequestCancel(request->id())), response)
+                        : ToGrpc(allowed);
   }
 
   grpc::Status ResumeJob(grpc::ServerContext* context, const v1::ResumeJobRequest* request,
                          v1::Job* response) override {
     const absl::Status allowed = CheckCaller(*context, request->id());
-    return allowed.ok() ? Reply(jobs_->Resume(request->id(), options_.max_jobs), response)
-                        : ToGrpc(allowed);
+    if (!allowed.ok()) return ToGrpc(allowed);
+    return Reply(Located(jobs_->Resume(request->id(), options_.max_jobs)), response);
   }
 
   grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,
@@ -162,6 +164,18 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   }
 
  private:
+  // Replaces a dataset below a relative home, as earlier versions stored it, by that below HOME.
+  void Locate(v1::Job* job) const {
+    const std::filesystem::path dataset = job->result().dataset_dir();
+    if (dataset.empty() || dataset.is_absolute()) return;
+    job->mutable_result()->set_dataset_dir(
+        (std::filesystem::absolute(options_.home) / "store" / dataset.filename()).string());
+  }
+  absl::StatusOr<v1::Job> Located(absl::StatusOr<v1::Job> job) const {
+    if (job.ok()) Locate(&*job);
+    return job;
+  }
+
   // Returns OK if the caller may change the job.
   absl::Status CheckCaller(const grpc::ServerContext& context, const std::string& id) {
     ASSIGN_OR_RETURN(const v1::Job job, jobs_->Get(id));
@@ -170,6 +184,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
 
   absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request,
                                  const std::string& principal) {
+    RETURN_IF_ERROR(CheckDisplayName(request.spec().name()));
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
     const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
     // A repeated request returns its job even if the corpus was moved in the meantime.
@@ -190,6 +205,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     v1::ListJobsResponse page;
     size_t bytes = 0;
     for (v1::Job& job : jobs) {
+      Locate(&job);
       bytes += job.ByteSizeLong();
       if (page.jobs_size() > 0 && (page.jobs_size() == size || bytes > kMaxPageBytes)) {
         page.set_next_page_token(page.jobs().rbegin()->id());

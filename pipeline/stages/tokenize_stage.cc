@@ -53,7 +53,10 @@ absl::Status TrainModel(const DocumentStore& documents, const v1::CorpusSpec& re
   }
   TokenizerTrainingOptions options;
   options.vocab_size = resolved.tokenizer().vocab_size();
-  if (options.vocab_size == 0) options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
+  if (options.vocab_size == 0) {
+    options.vocab_size = AutomaticVocabSize(TotalBytes(texts));
+    options.fit_vocab_size = true;
+  }
   return TrainTokenizer(texts, options, model, [&] {
     return progress(StagePosition{
         .done = std::ssize(texts), .documents = 0, .unit = "documents: training the tokenizer"});

@@ -25,7 +25,8 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
                                         const std::string& ingest_key);
 
 // Returns the default vocabulary size for a training sample: bytes / 256 rounded down to a power of
-// two, but at least 512 and at most 32000.
+// two, but at least 512 and at most 32000. Training uses a smaller or larger one if the sample
+// requires it.
 int32_t AutomaticVocabSize(int64_t sample_bytes);
 
 // Returns random documents with about `sample_bytes` of text (all documents if they have less), in

@@ -195,34 +195,6 @@ absl::Status WriteReports(const SupervisedDataset& dataset, StageWriter* stage) 
   return stage->AddText("rejects.jsonl", rejects, std::ssize(dataset.plan.rejected));
 }
 
-DatasetInfo InfoOf(const SupervisedDataset& dataset, const std::string& key) {
-  const PackedExamples& training = dataset.plan.training;
-  const auto num_heldout = static_cast<int64_t>(dataset.plan.validation.examples.size());
-  const Tokenizer& tokenizer = dataset.tokenizer;
-  const std::optional<int32_t>& start = dataset.settings.encoding.start_id;
-  const int64_t num_instances = std::ssize(training.sequences);
-  const ExampleLabels labels = dataset.plan.labels.value_or(ExampleLabels());
-  const std::set<std::string> domains(dataset.plan.validation.domains.begin(),
-                                      dataset.plan.validation.domains.end());
-  return {.name = dataset.name,
-          .key = key,
-          .order = "RANDOM",
-          .sequence_length = dataset.settings.sequence_length,
-          .vocab_size = tokenizer.vocab_size(),
-          .eos_id = tokenizer.eos_id(),
-          .num_instances = num_instances,
-          .num_tokens = num_instances * (dataset.settings.sequence_length + 1),
-          .num_documents = int64_t{DocumentsOf(training).back()} + 1,
-          .num_heldout_documents = num_heldout,
-          .domains = {domains.begin(), domains.end()},
-          .seed = dataset.settings.seed,
-          .begin_with_bos = start.has_value() && start != tokenizer.eos_id(),
-          .supervised = true,
-          .num_examples = std::ssize(training.examples),
-          .classes = labels.classes,
-          .regression = labels.regression};
-}
-
 void AddExamples(const PackedExamples& part, StageKey* key) {
   for (size_t i = 0; i < part.examples.size(); ++i) {
     key->Add("place", part.places[i]).Add("tokens", AsBytes(part.examples[i].tokens));
@@ -273,6 +245,34 @@ std::string SupervisedKey(const SupervisedDataset& dataset) {
   return key.Hex();
 }
 
+DatasetInfo DescribeSupervised(const SupervisedDataset& dataset, const std::string& key) {
+  const PackedExamples& training = dataset.plan.training;
+  const auto num_heldout = static_cast<int64_t>(dataset.plan.validation.examples.size());
+  const Tokenizer& tokenizer = dataset.tokenizer;
+  const std::optional<int32_t>& start = dataset.settings.encoding.start_id;
+  const int64_t num_instances = std::ssize(training.sequences);
+  const ExampleLabels labels = dataset.plan.labels.value_or(ExampleLabels());
+  const std::set<std::string> domains(dataset.plan.validation.domains.begin(),
+                                      dataset.plan.validation.domains.end());
+  return {.name = dataset.name,
+          .key = key,
+          .order = "RANDOM",
+          .sequence_length = dataset.settings.sequence_length,
+          .vocab_size = tokenizer.vocab_size(),
+          .eos_id = tokenizer.eos_id(),
+          .num_instances = num_instances,
+          .num_tokens = num_instances * (dataset.settings.sequence_length + 1),
+          .num_documents = int64_t{DocumentsOf(training).back()} + 1,
+          .num_heldout_documents = num_heldout,
+          .domains = {domains.begin(), domains.end()},
+          .seed = dataset.settings.seed,
+          .begin_with_bos = start.has_value() && start != tokenizer.eos_id(),
+          .supervised = true,
+          .num_examples = std::ssize(training.examples),
+          .classes = labels.classes,
+          .regression = labels.regression};
+}
+
 absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string& key,
                              StageWriter* stage) {
   const PackedExamples& training = dataset.plan.training;
@@ -289,7 +289,7 @@ absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string
   RETURN_IF_ERROR(stage->AddText("tokenizer.model", dataset.tokenizer_bytes, 1));
   RETURN_IF_ERROR(WriteReports(dataset, stage));
   ASSIGN_OR_RETURN(const FileSummary summary,
-                   WriteDatasetInfo(stage->directory(), InfoOf(dataset, key)));
+                   WriteDatasetInfo(stage->directory(), DescribeSupervised(dataset, key)));
   stage->Add(summary, 1);
   return absl::OkStatus();
 }

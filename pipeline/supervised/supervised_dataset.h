@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "pipeline/store/stage_store.h"
 #include "pipeline/supervised/supervised_plan.h"
@@ -41,6 +42,10 @@ struct SupervisedDataset {
 
 // Returns the key of the dataset: a hash of everything that determines its bytes.
 std::string SupervisedKey(const SupervisedDataset& dataset);
+
+// Returns the contents of dataset.json. `key`: SupervisedKey(dataset), or any text when the
+// description is not written.
+DatasetInfo DescribeSupervised(const SupervisedDataset& dataset, const std::string& key);
 
 // Writes the dataset to the stage's directory. Errors: those of the writers.
 absl::Status WriteSupervised(const SupervisedDataset& dataset, const std::string& key,

@@ -274,8 +274,8 @@ int64_t CountControlTexts(const RecordSet& set, const ChatMarkers& markers) {
 }
 
 absl::Status Refuse(const std::string& place, const std::string& fault) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(place, ": ", fault, ", which --strict refuses; correct the record, or omit --strict"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      place, ": ", fault, ", which --strict refuses; correct the record, or omit --strict"));
 }
 
 absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::string> duplicates,
@@ -299,12 +299,22 @@ absl::Status CheckStrictly(const SupervisedPlan& plan, std::span<const std::stri
   return Refuse(evaluated.front(), "got the text of an example that the task is evaluated on");
 }
 
-absl::Status CheckNotEmpty(const SupervisedPlan& plan, bool validation_asked, double share) {
+// Returns ", with weight 0.001 for FILE" for the source with the lowest weight below 1; "" if there
+// is none.
+std::string LowWeightText(std::span<const RecordSource> sources) {
+  const auto lowest = std::ranges::min_element(sources, {}, &RecordSource::weight);
+  if (lowest == sources.end() || lowest->weight >= 1) return "";
+  return absl::StrCat(", with weight ", lowest->weight, " for ", lowest->path);
+}
+
+absl::Status CheckNotEmpty(const SupervisedPlan& plan, std::span<const RecordSource> sources,
+                           bool validation_asked, double share) {
   const std::string lost = CountsText(plan.counts.rejected);
   if (plan.training.examples.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("data: got no example to train on from ", plan.counts.num_records,
-                     " records, expected at least one", lost.empty() ? "" : "; rejected: ", lost));
+        absl::StrCat("data: got no example to train on from ", plan.counts.num_records, " records",
+                     LowWeightText(sources), ", expected at least one",
+                     lost.empty() ? "" : "; rejected: ", lost));
   }
   if (!plan.validation.examples.empty() || (!validation_asked && share == 0)) {
     return absl::OkStatus();
@@ -382,7 +392,8 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
     plan.counts.num_control_texts += CountControlTexts(*set, encoder.markers());
   }
   if (settings.strict) RETURN_IF_ERROR(CheckStrictly(plan, duplicates, training.evaluated));
-  RETURN_IF_ERROR(CheckNotEmpty(plan, validation != nullptr, settings.validation_share));
+  RETURN_IF_ERROR(
+      CheckNotEmpty(plan, training.sources, validation != nullptr, settings.validation_share));
   PackTraining(settings, &plan.training);
   PackHeldout(validation == nullptr ? training.sources : validation->sources, settings,
               &plan.validation);

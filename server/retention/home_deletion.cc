@@ -80,10 +80,12 @@ absl::StatusOr<CheckpointRetention> ReducedRetention(const RunRecord& record,
 
 }  // namespace
 
-HomeDeletion::HomeDeletion(fs::path home, std::unique_ptr<JobStore> jobs,
+HomeDeletion::HomeDeletion(fs::path home, std::unique_ptr<ReleasedReserve> reserve,
+                           std::unique_ptr<JobStore> jobs,
                            std::unique_ptr<JobDeletions> job_deletions,
                            std::unique_ptr<RunStore> runs)
     : home_(std::move(home)),
+      reserve_(std::move(reserve)),
       jobs_(std::move(jobs)),
       job_deletions_(std::move(job_deletions)),
       runs_(std::move(runs)),
@@ -93,11 +95,12 @@ absl::StatusOr<std::unique_ptr<HomeDeletion>> HomeDeletion::Open(const fs::path&
                                                                  const fs::path& state) {
   const fs::path absolute = fs::absolute(home).lexically_normal();
   const fs::path databases = state.empty() ? absolute : fs::absolute(state).lexically_normal();
+  auto reserve = std::make_unique<ReleasedReserve>(databases);
   ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(databases));
   ASSIGN_OR_RETURN(std::unique_ptr<JobDeletions> deletions, JobDeletions::Open(databases));
   ASSIGN_OR_RETURN(std::unique_ptr<RunStore> runs, RunStore::Open(absolute, databases));
-  return std::unique_ptr<HomeDeletion>(
-      new HomeDeletion(absolute, std::move(jobs), std::move(deletions), std::move(runs)));
+  return std::unique_ptr<HomeDeletion>(new HomeDeletion(
+      absolute, std::move(reserve), std::move(jobs), std::move(deletions), std::move(runs)));
 }
 
 absl::Status HomeDeletion::ReserveOne(const std::string& id, const std::string& directory,

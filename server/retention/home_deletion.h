@@ -30,15 +30,18 @@
 #include "control/run_store.h"
 #include "pipeline/jobs/job_deletions.h"
 #include "pipeline/jobs/job_store.h"
+#include "server/retention/disk_reserve.h"
 #include "server/retention/home_items.h"
 #include "server/retention/stored_item.h"
 
 namespace braid {
 
-// Not thread-safe. Requires for all functions that change something: only one process at a time
-// deletes from the home (StorageService holds HOME/delete.lock).
+// Not thread-safe. Requires: only one process at a time has one for the home (StorageService holds
+// HOME/delete.lock).
 class HomeDeletion {
  public:
+  // Also frees the reserve beside the databases, so that a deletion succeeds on a full file system
+  // (server/retention/disk_reserve.h).
   static absl::StatusOr<std::unique_ptr<HomeDeletion>> Open(
       const std::filesystem::path& home, const std::filesystem::path& state = {});
 
@@ -71,8 +74,9 @@ class HomeDeletion {
  private:
   using Reservations = std::map<std::string, DirectoryUse>;
 
-  HomeDeletion(std::filesystem::path home, std::unique_ptr<JobStore> jobs,
-               std::unique_ptr<JobDeletions> job_deletions, std::unique_ptr<RunStore> runs);
+  HomeDeletion(std::filesystem::path home, std::unique_ptr<ReleasedReserve> reserve,
+               std::unique_ptr<JobStore> jobs, std::unique_ptr<JobDeletions> job_deletions,
+               std::unique_ptr<RunStore> runs);
 
   absl::StatusOr<Reservations> Reserve(const std::string& id, const Options& options);
   absl::Status ReserveOne(const std::string& id, const std::string& directory,
@@ -90,6 +94,7 @@ class HomeDeletion {
   absl::StatusOr<int64_t> Purge(const std::string& directory) const;
 
   const std::filesystem::path home_;
+  const std::unique_ptr<ReleasedReserve> reserve_;  // until the databases are closed
   const std::unique_ptr<JobStore> jobs_;
   const std::unique_ptr<JobDeletions> job_deletions_;
   const std::unique_ptr<RunStore> runs_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/base/status_matchers.h"
+
 namespace braid {
 namespace data_order_test {
 
@@ -55,6 +57,17 @@ TEST(DataOrderTest, StepsThatSkippedTheirBatchesDoNotCount) {
       EXPECT_EQ(std::ranges::count(left, step), step == all[1] ? 0 : 1);
     }
   }
+}
+
+TEST(DataOrderTest, StepsBeyondOnePassNeedTheirNumber) {
+  DataOrder order = {.dataset_key = "key", .num_instances = 6, .global_batch_size = 4};
+  EXPECT_OK(InstancesOfStep(order, 2));
+  EXPECT_FAILS(InstancesOfStep(order, 3), absl::StatusCode::kInvalidArgument,
+               "step: got 3, expected 1 to 2, the steps of one pass without --steps");
+  order.num_steps = 3;
+  EXPECT_OK(InstancesOfStep(order, 3));
+  EXPECT_FAILS(InstancesOfStep(order, 4), absl::StatusCode::kInvalidArgument,
+               "1 to 3, the steps of --steps");
 }
 
 TEST(DataOrderTest, StepsAfterTheEndOfARunDoNotCount) {

@@ -145,6 +145,19 @@ TEST(TokenizerTest, SuggestsAPossibleVocabularySize) {
               HasSubstr("expected more than 259"));
 }
 
+TEST(TokenizerTest, FitsTheVocabularySizeToTheSample) {
+  const std::vector<std::string> small = {"to be or not to be"};
+  const auto path = FreshPath("fitted");
+  ASSERT_TRUE(TrainTokenizer(small, {.vocab_size = 512, .fit_vocab_size = true}, path).ok());
+  const int32_t most = Tokenizer::Load(path).value()->vocab_size();
+  EXPECT_GT(most, 259);
+  EXPECT_LT(most, 512);
+  EXPECT_FALSE(TrainTokenizer(small, {.vocab_size = most + 1}, path).ok()) << "it is the largest";
+  // The sample has more characters than 262 - 259.
+  ASSERT_TRUE(TrainTokenizer(Sample(), {.vocab_size = 262, .fit_vocab_size = true}, path).ok());
+  EXPECT_GT(Tokenizer::Load(path).value()->vocab_size(), 262);
+}
+
 TEST(TokenizerTest, RefusesAnEmptySample) {
   const std::vector<std::string> empty = {"", ""};
   EXPECT_THAT(std::string(TrainTokenizer(empty, {}, FreshPath("e")).message()), HasSubstr("empty"));

@@ -104,6 +104,35 @@ TEST(EvaluationTableTest, NamesNoGainWhereWindowsHaveOneSegment) {
                               "which leaves no token: see WITH 1ST SEGMENT\n"));
 }
 
+TEST(EvaluationTableTest, OneModelWithoutTokensAfterFirstSegmentsHasNoGain) {
+  v1::EvaluationResult result = Models(3, {"news"});
+  result.mutable_evaluations(1)->mutable_total()->set_num_tokens_after_first_segment(0);
+  result.mutable_comparisons(0)->mutable_domains(1)->clear_loss_difference();
+  const std::string text = Print(result);
+  const std::string row = text.substr(text.find("gain, nats/token"));
+  EXPECT_THAT(row.substr(0, row.find('\n')), testing::ContainsRegex(" - +0.0200 "));
+}
+
+TEST(EvaluationTableTest, NamesModelsWhoseWindowsAreOneSegment) {
+  v1::EvaluationResult result = Models(3, {"news"});
+  EXPECT_THAT(Print(result), Not(HasSubstr("one segment")));
+  result.mutable_evaluations(1)->set_routes_on_itself(true);
+  result.mutable_evaluations(2)->set_routes_on_itself(true);
+  EXPECT_THAT(Print(result), HasSubstr("\nB, C: each window is one segment, which routes on the "
+                                       "tokens that it\npredicts, so the losses are too low\n"));
+  result = Models(1, {"news"});
+  result.mutable_evaluations(0)->set_routes_on_itself(true);
+  EXPECT_THAT(Print(result), HasSubstr("\neach window is one segment, which routes on"));
+}
+
+TEST(EvaluationTableTest, NamesNoNumberOfExpertsThatVaries) {
+  v1::EvaluationResult result = Models(2, {"news"});
+  result.mutable_evaluations(1)->set_active_experts(2);
+  EXPECT_THAT(Print(result), HasSubstr("experts, 2 active experts\n"));
+  result.mutable_evaluations(1)->set_varying_experts(true);
+  EXPECT_THAT(Print(result), HasSubstr("experts, a varying number of active experts\n"));
+}
+
 TEST(EvaluationTableTest, MentionsFirstSegmentsOnlyWhereFiguresExcludeThem) {
   for (const int models : {1, 2}) {
     v1::EvaluationResult result = Models(models, {"validation"});

@@ -151,6 +151,27 @@ TEST(RunViewTest, WrapsAtBlanksWithoutLoss) {
                               "             last"));
 }
 
+TEST(StoppedTextTest, NamesTheNewestCheckpoint) {
+  v1::Run run;
+  run.set_id("run-000001");
+  run.mutable_latest()->set_step(292);
+  EXPECT_EQ(StoppedText(run),
+            "run-000001 stopped after step 292; resume it with: braid resume run-000001")
+      << "an earlier server";
+  run.set_checkpoint_step(292);
+  EXPECT_EQ(StoppedText(run),
+            "run-000001 stopped after step 292; resume it with: braid resume run-000001");
+  run.set_checkpoint_step(200);
+  EXPECT_EQ(StoppedText(run),
+            "run-000001 stopped after step 200 (steps 201 to 292 were not saved); resume it with: "
+            "braid resume run-000001");
+  run.set_checkpoint_step(0);
+  EXPECT_THAT(StoppedText(run),
+              HasSubstr("stopped without a checkpoint (steps 1 to 292 were not "));
+  run.clear_latest();
+  EXPECT_THAT(StoppedText(run), HasSubstr("stopped after step 0; "));
+}
+
 TEST(LossHistoryTest, KeepsTheNewestStepsOnce) {
   LossHistory history;
   for (const int step : {1, 2, 2, 1, 3}) {

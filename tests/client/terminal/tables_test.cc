@@ -10,6 +10,7 @@
 namespace braid {
 namespace tables_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -110,6 +111,28 @@ TEST(TablesTest, ShowsWhichEvaluationFilesWereFound) {
   EXPECT_THAT(kept.str(), HasSubstr("evaluation text: 50, kept\n"));
 }
 
+// Earlier versions accepted such names.
+TEST(TablesTest, NamesCannotControlTheTerminal) {
+  const std::string bad = "a\nb\x1b[31mX", shown = "a b [31mX";
+  v1::Job job;
+  job.mutable_spec()->set_name(bad);
+  v1::Run run;
+  run.mutable_spec()->set_name(bad);
+  v1::ListJobsResponse jobs;
+  *jobs.add_jobs() = job;
+  v1::ListRunsResponse runs;
+  *runs.add_runs() = run;
+  std::ostringstream out[4];
+  PrintJob(job, out[0]);
+  PrintJobs(jobs, out[1]);
+  PrintRun(run, out[2]);
+  PrintRuns(runs, out[3]);
+  for (const std::ostringstream& each : out) {
+    EXPECT_THAT(each.str(), AllOf(HasSubstr(shown), Not(HasSubstr("\x1b"))));
+  }
+  EXPECT_EQ(NameText(std::string(100000, 'x')).size(), 200u);
+}
+
 v1::TaskMetric Accuracy(double value, double low, double high) {
   v1::TaskMetric metric;
   metric.set_name("accuracy");
@@ -136,6 +159,20 @@ TEST(TablesTest, ShowsTheCleanExamplesOfATaskBelowAll) {
   EXPECT_THAT(compared.str(), HasSubstr("\nsst2        1,872"));
   EXPECT_THAT(compared.str(), HasSubstr("\n  clean     1,865"));
   EXPECT_THAT(compared.str(), HasSubstr("50.0"));
+}
+
+TEST(TablesTest, TasksNameTheNumberOfExpertsUnlessItVaries) {
+  v1::TasksResult result;
+  v1::TaskResult& task = *result.add_results();
+  task.set_task("sst2");
+  task.set_active_experts(2);
+  *task.add_metrics() = Accuracy(0.75, 0.7, 0.8);
+  std::ostringstream fixed, varying;
+  PrintTasksResult(result, fixed);
+  EXPECT_THAT(fixed.str(), HasSubstr("sst2, 2 experts"));
+  task.set_varying_experts(true);
+  PrintTasksResult(result, varying);
+  EXPECT_THAT(varying.str(), Not(HasSubstr("experts")));
 }
 
 }  // namespace tables_test

@@ -14,6 +14,7 @@ namespace corpus_reader_test {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
@@ -249,7 +250,11 @@ TEST(CorpusReaderTest, ReportsPathsThatCannotBeRead) {
   const CraftedFiles files;
   const Corpus missing = Read({(files.directory() / "nothing.jsonl").string()});
   EXPECT_EQ(missing.status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(missing.message(), HasSubstr("nothing.jsonl"));
+  EXPECT_THAT(missing.message(),
+              AllOf(HasSubstr("nothing.jsonl: no such file or directory; check the spelling"),
+                    Not(HasSubstr("working directory"))));
+  EXPECT_THAT(Read({"no-such/nothing.jsonl"}).message(),
+              HasSubstr("no-such/nothing.jsonl: no such file or directory (working directory /"));
   const Corpus unknown = Read({files.Write("a.csv", "a,b").string()});
   EXPECT_EQ(unknown.status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(unknown.message(), AllOf(HasSubstr("\".csv\""), HasSubstr(".jsonl")));

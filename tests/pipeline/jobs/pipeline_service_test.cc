@@ -266,6 +266,51 @@ TEST_F(PipelineServiceTest, RefusesBadSettingsAndUnknownIds) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(PipelineServiceTest, RefusesNamesThatDoNotFitIntoAListing) {
+  Server server(home_, 0);
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  for (const std::string& name : {std::string("a\nb\x1b[31mX"), std::string(100000, 'x')}) {
+    spec.set_name(name);
+    v1::Job job;
+    const grpc::Status status = Submit(server, spec, "", &job);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), StartsWith("name: got "));
+  }
+}
+
+TEST_F(PipelineServiceTest, ADatasetBelowARelativeHomeIsThatBelowTheHome) {
+  std::string id;
+  {
+    const auto jobs = JobStore::Open(home_).value();
+    id = jobs->Submit(SmallSpec(corpus_), "r").value().id();
+    ASSERT_TRUE(jobs->ClaimNext().value().has_value());
+    v1::JobResult result;
+    result.set_dataset_dir("hs/store/pack-0123456789abcdef");
+    ASSERT_TRUE(jobs->Succeed(id, result).ok());
+  }
+  Server server(home_, 0);
+  const std::string dataset = home_ / "store/pack-0123456789abcdef";
+  EXPECT_EQ(Get(server, id).result().dataset_dir(), dataset);
+  v1::ListJobsResponse list;
+  ASSERT_TRUE(
+      Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &list).ok());
+  EXPECT_EQ(list.jobs(0).result().dataset_dir(), dataset);
+}
+
+// Its text has fewer than 512 pieces, the smallest default of the vocabulary.
+TEST_F(PipelineServiceTest, TheDefaultVocabularyFitsOneSmallDocument) {
+  const fs::path small = NewDirectory() / "small.jsonl";
+  std::ofstream(small) << R"({"text":"the quick brown fox jumps over the lazy dog and then it )"
+                          R"(rests for a while in the shade of a tree, as it does each day"})";
+  v1::CorpusSpec spec;
+  spec.add_paths(small.string());
+  spec.mutable_pack()->set_sequence_length(16);
+  spec.set_num_threads(1);
+  Server server(home_);
+  const std::string id = MustSubmit(server, spec);
+  EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED) << Get(server, id).error();
+}
+
 TEST_F(PipelineServiceTest, MissingPathIsRefusedWithoutAJob) {
   Server server(home_);
   v1::Job job;

@@ -116,6 +116,9 @@ TEST_F(SupervisedDatasetTest, StoresEveryTokenOfEveryExampleOnce) {
   const std::filesystem::path directory = Write(plan, records, Settings());
   EXPECT_OK(VerifyDataset(directory));
   ASSERT_OK_AND_ASSIGN(const DatasetInfo info, ReadDatasetInfo(directory));
+  const SupervisedSettings settings = Settings();
+  EXPECT_EQ(info, DescribeSupervised({"tiny", plan, records.sources, settings, *tokenizer_, ""},
+                                     info.key));
   EXPECT_TRUE(info.supervised);
   EXPECT_EQ(info.num_examples, 54);
   EXPECT_EQ(info.num_heldout_documents, 6);
@@ -333,7 +336,12 @@ TEST_F(SupervisedDatasetTest, RefusesDataThatLeaveNothing) {
   RecordSet none;
   none.rejected.push_back({"data.jsonl:1", "empty answer", ""});
   EXPECT_FAILS(Plan(none, Settings()).status(), StatusCode::kInvalidArgument,
-               "got no example to train on from 1 records", "1 empty answer");
+               "got no example to train on from 1 records, expected at least one",
+               "1 empty answer");
+  RecordSet light = Records(3);
+  light.sources[0].weight = .001;
+  EXPECT_FAILS(Plan(light, Settings()).status(), StatusCode::kInvalidArgument,
+               "from 3 records, with weight 0.001 for data.jsonl, expected at least one");
   EXPECT_FAILS(Plan(Records(3), Settings(), &none).status(), StatusCode::kInvalidArgument,
                "got no example to validate on");
 }

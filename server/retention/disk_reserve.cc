@@ -1,0 +1,48 @@
+#include "server/retention/disk_reserve.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <utility>
+
+namespace braid {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uintmax_t kLeastFreeBytes = 16 * kReserveBytes;
+
+fs::path ReserveIn(const fs::path& directory) { return directory / "reserve"; }
+
+// Creates or completes the file, or removes it if there is no space for it.
+void AllocateReserve(const fs::path& file) {
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (descriptor < 0) return;
+  const bool allocated = posix_fallocate(descriptor, 0, kReserveBytes) == 0;
+  close(descriptor);
+  if (!allocated) unlink(file.c_str());
+}
+
+}  // namespace
+
+void KeepDiskReserve(const fs::path& directory) {
+  const fs::path file = ReserveIn(directory);
+  std::error_code error;
+  if (fs::file_size(file, error) == static_cast<uintmax_t>(kReserveBytes)) return;
+  const fs::space_info space = fs::space(directory, error);
+  if (!error && space.available >= kLeastFreeBytes) AllocateReserve(file);
+}
+
+ReleasedReserve::ReleasedReserve(fs::path directory)
+    : directory_(std::move(directory)), existed_(unlink(ReserveIn(directory_).c_str()) == 0) {}
+
+ReleasedReserve::~ReleasedReserve() {
+  if (existed_) {
+    AllocateReserve(ReserveIn(directory_));
+  } else {
+    KeepDiskReserve(directory_);
+  }
+}
+
+}  // namespace braid

@@ -1,0 +1,120 @@
+#include "client/follow.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "braid/v1/pipeline.grpc.pb.h"
+#include "braid/v1/training.grpc.pb.h"
+#include "tests/base/status_matchers.h"
+
+namespace braid {
+namespace follow_test {
+
+// Services with one job, whose events are given, and without any run.
+class ScriptedJobs final : public v1::PipelineService::Service {
+ public:
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override {
+    for (const v1::JobEvent& event : events) writer->Write(event);
+    return grpc::Status::OK;
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                      v1::Job* response) override {
+    if (is_away) return {grpc::StatusCode::UNAVAILABLE, "braidd at head:7000 went away"};
+    response->set_id(request->id());
+    return grpc::Status::OK;
+  }
+
+  void Add(v1::JobState state, const std::string& message) {
+    v1::JobEvent& event = events.emplace_back();
+    event.set_number(std::ssize(events));
+    event.set_state(state);
+    event.set_message(message);
+  }
+  void AddStage(const std::string& name, bool complete, bool reused) {
+    Add(v1::JOB_RUNNING, "");
+    v1::StageProgress* const stage = events.back().mutable_progress();
+    stage->set_stage(name);
+    stage->set_complete(complete);
+    stage->set_reused(reused);
+  }
+
+  std::vector<v1::JobEvent> events;
+  bool is_away = false;
+};
+
+class AwayRuns final : public v1::TrainingService::Service {
+ public:
+  grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest*, v1::Run*) override {
+    return {code, "braidd at head:7000 went away"};
+  }
+
+  grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE;
+};
+
+class FollowTest : public testing::Test {
+ protected:
+  FollowTest() {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&jobs_);
+    builder.RegisterService(&runs_);
+    server_ = builder.BuildAndStart();
+  }
+  ~FollowTest() override { server_->Shutdown(); }
+
+  absl::StatusOr<v1::Job> Job() {
+    PipelineClient client(server_->InProcessChannel({}));
+    return FollowJob(client, "job-000001", board_);
+  }
+  absl::StatusOr<v1::Run> Run() {
+    TrainingClient client(server_->InProcessChannel({}));
+    return FollowRun(client, "run-000001", "run-000001", board_);
+  }
+
+  ScriptedJobs jobs_;
+  AwayRuns runs_;
+  std::unique_ptr<grpc::Server> server_;
+  std::ostringstream told_;
+  ProgressBoard board_{told_, /*terminal=*/false};
+};
+
+TEST_F(FollowTest, AnotherAttemptIsAnnouncedAndItsReusedStagesAreShownOnce) {
+  jobs_.Add(v1::JOB_QUEUED, "submitted");
+  for (const bool again : {false, true, true}) {
+    if (again)
+      jobs_.Add(v1::JOB_QUEUED, "attempt 1 failed: embed: host:7078 is away; queued again");
+    jobs_.Add(v1::JOB_RUNNING, "started");
+    jobs_.AddStage("ingest", /*complete=*/true, /*reused=*/true);
+    jobs_.AddStage("tokenize", /*complete=*/true, /*reused=*/again);
+  }
+  ASSERT_OK(Job());
+  EXPECT_THAT(told_.str(), testing::MatchesRegex(
+                               "ingest +reused\n"
+                               "tokenize +done in [^\n]*\n"
+                               "job-000001 +attempt 1 failed: embed: host:7078 is away; queued "
+                               "again\n"
+                               "job-000001 +attempt 1 failed: embed: host:7078 is away; queued "
+                               "again\n"));
+}
+
+TEST_F(FollowTest, AServiceThatWentAwayLeavesWhatIsFollowed) {
+  jobs_.is_away = true;
+  EXPECT_EQ(Job().status(),
+            absl::UnavailableError("braidd at head:7000 went away; job-000001 continues once "
+                                   "braidd is back; follow it with: braid status job-000001 "
+                                   "--watch"));
+  EXPECT_EQ(Run().status(),
+            absl::UnavailableError("braidd at head:7000 went away; run-000001 continues without "
+                                   "it; follow it with: braid status run-000001 --watch"));
+  runs_.code = grpc::StatusCode::NOT_FOUND;
+  EXPECT_EQ(Run().status(), absl::NotFoundError("braidd at head:7000 went away"));
+}
+
+}  // namespace follow_test
+}  // namespace braid

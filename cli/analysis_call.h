@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/atomic_file.h"
+#include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "client/terminal/progress_board.h"
@@ -44,7 +44,7 @@ absl::Status RunAnalysis(Session& session, AnalysisMethod<Request, Event> method
   RETURN_IF_ERROR(answer.status());
   SourceWarning(std::cerr).Show(answer->result().source());
   if (!output.empty()) {
-    RETURN_IF_ERROR(WriteFileAtomically(output, answer->html()));
+    RETURN_IF_ERROR(WriteUserFile(output, answer->html()));
     std::cerr << "wrote " << output << std::endl;
   }
   if (session.json) {

@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "proto/config_text.h"
 #include "proto/state_name.h"
+#include "runs/model_path.h"
 
 namespace braid {
 
@@ -44,12 +45,13 @@ std::string ModelReference(const std::string& model) {
 }
 
 absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model) {
-  if (!absl::StartsWith(model, "run-") || std::filesystem::exists(model)) {
+  const WeightsReference reference = SplitReference(model);
+  if (!absl::StartsWith(model, "run-") || std::filesystem::exists(reference.model)) {
     return AbsolutePath(model);
   }
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(model));
-  return run.run_dir();
+  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(reference.model));
+  return run.run_dir() + model.substr(reference.model.size());
 }
 
 absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data) {

@@ -42,8 +42,8 @@ struct ConfigOptions {
 // working directory.
 std::string ModelReference(const std::string& model);
 
-// Returns the directory of the run with this id, and any other model as an absolute path. NotFound
-// for an unknown id.
+// Returns the directory of the run with this id, and any other model as an absolute path; "@ema" at
+// the end of either is kept. NotFound for an unknown id.
 absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model);
 
 // Returns the dataset of the corpus job with this id, and any other value as an absolute path.

@@ -58,7 +58,7 @@ absl::Status Submit(Session& session, const SubmitOptions& options) {
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline(/*run_jobs=*/true));
   ASSIGN_OR_RETURN(const v1::Job job, client.SubmitCorpus(request));
   if (options.wait || session.embedded()) {
-    if (!session.json) std::cerr << job.id() << "  " << job.spec().name() << std::endl;
+    if (!session.json) std::cerr << job.id() << "  " << NameText(job.spec().name()) << std::endl;
     return WaitForJob(session, client, job.id());
   }
   std::cout << (session.json ? ToPrettyJson(job) : job.id()) << std::endl;

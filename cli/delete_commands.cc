@@ -6,11 +6,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
-#include "client/terminal/table.h"
+#include "client/terminal/tables.h"
 
 namespace braid {
 namespace {
@@ -38,8 +39,8 @@ void PrintDeletions(const v1::DeletionResponse& response, const DeleteOptions& o
                                            options.checkpoints ? "reduced" : "deleted");
   Table table({"ID", "NAME", "OWNER", "ENDED (UTC)", "FREED", "RESULT"});
   for (const v1::Deletion& each : response.deletions()) {
-    table.AddRow({each.id(), each.name(), each.principal(), FormatTime(each.finished_at()),
-                  SizeText(each.freed_bytes()),
+    table.AddRow({each.id(), NameText(each.name()), each.principal(),
+                  FormatTime(each.finished_at()), SizeText(each.freed_bytes()),
                   each.kept_because().empty() ? deleted : "kept: " + each.kept_because()});
   }
   if (!response.deletions().empty()) table.Print(out);
@@ -91,10 +92,13 @@ absl::Status DeleteItems(Session& session, const DeleteOptions& options) {
     if (answer.ok()) response = *answer;
     return answer;
   }));
+  // The reasons are in the output.
+  std::vector<std::string> kept;
   for (const v1::Deletion& each : response.deletions()) {
-    if (!each.kept_because().empty()) return absl::FailedPreconditionError(each.kept_because());
+    if (!each.kept_because().empty()) kept.push_back(each.id());
   }
-  return absl::OkStatus();
+  if (kept.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("not deleted: ", absl::StrJoin(kept, ", ")));
 }
 
 absl::Status CollectGarbage(Session& session, const DeleteOptions& options) {
@@ -127,7 +131,8 @@ void AddDeleteCommands(CommandLine& program) {
   auto options = std::make_shared<DeleteOptions>();
   CLI::App* remove = program.app.add_subcommand(
       "delete", "Delete jobs and runs that have ended, with their files");
-  remove->add_option("id", options->ids, "Job or run ids; if one of them cannot be deleted, none is")
+  remove
+      ->add_option("id", options->ids, "Job or run ids; if one of them cannot be deleted, none is")
       ->required();
   AddConfirmation(remove, *options);
   remove->footer(

@@ -116,10 +116,18 @@ void Override(const ExplainOptions& options, DataOrder* order) {
   order->skipped_steps.clear();
 }
 
+// Refuses --run for a run, whose own order is explained.
+absl::Status RefuseSecondRun(const ExplainOptions& options) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--run: got ", options.run, " with ", options.id,
+                   ", expected a job or a dataset; see: braid explain ", options.run));
+}
+
 absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& client,
                                           ExplainOptions options) {
   std::string job_id = options.id;
   if (absl::StartsWith(options.id, "run-")) {
+    if (!options.run.empty()) return RefuseSecondRun(options);
     options.run = options.id;
     job_id.clear();
   }
@@ -317,6 +325,7 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
     ASSIGN_OR_RETURN(auto supervised, FindSupervised(session, options.id));
     if (supervised.has_value()) {
       if (!options.run.empty()) {
+        if (!supervised->order.run.empty()) return RefuseSecondRun(options);
         ASSIGN_OR_RETURN(const auto run, FindSupervised(session, options.run));
         if (!run.has_value() || run->order.dataset_key != supervised->order.dataset_key) {
           return absl::InvalidArgumentError(absl::StrCat("--run: got ", options.run,

@@ -4,8 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/finetune_data.h"
@@ -13,59 +13,42 @@
 #include "cli/finetune_preview.h"
 #include "cli/pipeline_bench.h"
 #include "cli/run_launch.h"
-#include "proto/stated_defaults.h"
-#include "runs/run_spec.h"
-#include "runs/starting_point.h"
 
 namespace braid {
 namespace {
 
 // Returns the rate of matrix products of this machine for the threads of a rank, in 1e9 FLOP/s.
-double RateOfARank(const v1::RunSpec& spec) {
+double RateOfARank(const v1::RunSpec& resolved) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int threads = spec.has_threads_per_rank() ? spec.threads_per_rank()
-                                                  : cores / std::max(spec.world_size(), 1);
-  return MeasureProductGflops() * std::clamp(threads, 1, cores) / cores;
+  return MeasureProductGflops() * std::clamp(resolved.threads_per_rank(), 1, cores) / cores;
 }
 
 // Asks the service for the parameters that are trained, and memory and time of a rank.
-absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& spec,
-                                                   const FinetuneData& data, int64_t num_steps) {
+absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& resolved) {
   v1::DescribeModelRequest request;
-  v1::ModelConfig asked = spec.model();
-  asked.set_sequence_length(static_cast<int32_t>(data.settings.sequence_length));
-  v1::RunSpec shaped = spec;
-  ASSIGN_OR_RETURN(*shaped.mutable_model(), ShapeFrom(data.start.model, asked));
-  RETURN_IF_ERROR(CheckSameUse(data.start.model, shaped));
-  *request.mutable_model() = shaped.model();
+  *request.mutable_model() = resolved.model();
   v1::ForecastRequest* const forecast = request.mutable_forecast();
-  v1::BatchConfig batch = spec.batch();
-  FillStatedDefaults(&batch);
-  forecast->set_world_size(std::max(spec.world_size(), 1));
-  forecast->set_global_batch_size(batch.global_batch_size());
-  forecast->set_micro_batch_size(batch.has_micro_batch_size()
-                                     ? batch.micro_batch_size()
-                                     : DefaultMicroBatch(batch.global_batch_size(),
-                                                         forecast->world_size(),
-                                                         data.settings.sequence_length));
-  forecast->set_gflops_per_rank(RateOfARank(spec));
-  *forecast->mutable_finetuning() = spec.finetuning();
-  *forecast->mutable_growth() = spec.growth();
-  forecast->set_num_steps(num_steps);
+  forecast->set_world_size(resolved.world_size());
+  forecast->set_global_batch_size(resolved.batch().global_batch_size());
+  forecast->set_micro_batch_size(resolved.batch().micro_batch_size());
+  forecast->set_gflops_per_rank(RateOfARank(resolved));
+  *forecast->mutable_finetuning() = resolved.finetuning();
+  *forecast->mutable_growth() = resolved.growth();
+  forecast->set_num_steps(resolved.num_steps());
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   return client.DescribeModel(request);
 }
 
-absl::Status DryRun(Session& session, const v1::RunSpec& spec, const FinetuneData& data) {
-  ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
-  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, spec, data, num_steps));
+absl::Status DryRun(Session& session, const v1::RunSpec& resolved, const FinetuneData& data) {
+  const int64_t num_steps = resolved.num_steps();
+  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, resolved));
   if (session.json) {
     nlohmann::json json = FinetunePlanJson(data, num_steps);
     json["forecast"] = nlohmann::json::parse(ToJson(model.forecast()));
     std::cout << json.dump(1) << std::endl;
     return absl::OkStatus();
   }
-  PrintFinetunePlan(spec, data, num_steps, std::cout);
+  PrintFinetunePlan(resolved, data, num_steps, std::cout);
   PrintFinetuneForecast(model.forecast(), model.num_parameters(), num_steps, std::cout);
   PrintEncodedExamples(data, std::cout);
   std::cout << std::flush;
@@ -73,8 +56,17 @@ absl::Status DryRun(Session& session, const v1::RunSpec& spec, const FinetuneDat
 }
 
 // Validates on all held-out examples, once an epoch, unless the options say otherwise.
-absl::Status FillValidation(const FinetuneData& data, int64_t num_steps, v1::RunSpec* spec) {
-  if (data.plan.validation.examples.empty()) return absl::OkStatus();
+absl::Status FillFinetuneValidation(const FinetuneData& data, int64_t num_steps,
+                                    v1::RunSpec* spec) {
+  if (data.plan.validation.examples.empty()) {
+    const v1::ValidationConfig& asked = spec->validation();
+    if (!asked.has_every() && !asked.has_windows() && asked.patience() == 0) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "--validation: got 0 with settings of validation (--validate-every, --patience), expected "
+        "a share above 0, or --validation-data");
+  }
   v1::ValidationConfig* const validation = spec->mutable_validation();
   if (!validation->has_windows()) {
     validation->set_windows(std::ssize(data.plan.validation.sequences));
@@ -88,10 +80,8 @@ absl::Status FillValidation(const FinetuneData& data, int64_t num_steps, v1::Run
   return absl::OkStatus();
 }
 
-absl::Status Finetune(Session& session, FinetuneOptions& options) {
-  ASSIGN_OR_RETURN(v1::RunSpec spec, options.Spec());
-  options.seed = spec.seed();  // the examples are ordered by it, too
-  ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
+// Returns the settings of the run on the planned data, without its model and its dataset.
+absl::StatusOr<v1::RunSpec> SpecOn(const FinetuneData& data, v1::RunSpec spec) {
   if (!data.new_template.empty()) spec.mutable_model()->set_chat_template(data.new_template);
   if (data.plan.labels) {
     v1::LabelHead* const head = spec.mutable_model()->mutable_label_head();
@@ -99,10 +89,20 @@ absl::Status Finetune(Session& session, FinetuneOptions& options) {
     head->mutable_classes()->Assign(data.plan.labels->classes.begin(),
                                     data.plan.labels->classes.end());
   }
-  if (options.dry_run) return DryRun(session, spec, data);
   ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
-  RETURN_IF_ERROR(FillValidation(data, num_steps, &spec));
-  PrintFinetunePlan(spec, data, num_steps, std::cerr);
+  RETURN_IF_ERROR(FillFinetuneValidation(data, num_steps, &spec));
+  return spec;
+}
+
+absl::Status Finetune(Session& session, FinetuneOptions& options) {
+  ASSIGN_OR_RETURN(v1::RunSpec spec, options.Spec());
+  options.seed = spec.seed();  // the examples are ordered by it, too
+  ASSIGN_OR_RETURN(const FinetuneData data, PlanFinetuneData(session, options));
+  ASSIGN_OR_RETURN(spec, SpecOn(data, std::move(spec)));
+  // Before anything is stored, so that a refused run leaves nothing behind.
+  ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveFinetuneSpec(options, spec, data));
+  if (options.dry_run) return DryRun(session, resolved, data);
+  PrintFinetunePlan(resolved, data, resolved.num_steps(), std::cerr);
   ASSIGN_OR_RETURN(const FinetuneInputs inputs, StoreFinetuneInputs(session, options, data));
   spec.set_init_from(inputs.model);
   spec.set_dataset_dir(inputs.dataset.string());

@@ -25,6 +25,7 @@
 #include "pipeline/store/stage_store.h"
 #include "pipeline/supervised/supervised_dataset.h"
 #include "runs/checkpoint.h"
+#include "runs/run_spec.h"
 #include "runs/start_token.h"
 
 namespace braid {
@@ -197,6 +198,12 @@ std::string NameOf(const FinetuneOptions& options, const FinetuneData& data) {
   return file.substr(0, file.find('.'));
 }
 
+// Returns the dataset to store; it refers to `data`.
+SupervisedDataset DatasetOf(const FinetuneOptions& options, const FinetuneData& data) {
+  return {NameOf(options, data), data.plan,       data.sources,
+          data.settings,         *data.tokenizer, data.tokenizer_bytes};
+}
+
 // Replaces the configuration of the model by that after its split.
 absl::Status PlanSplit(const FinetuneOptions& options, FinetuneData* data) {
   ASSIGN_OR_RETURN(data->split, options.Split());
@@ -300,14 +307,21 @@ absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOp
   return data;
 }
 
+absl::StatusOr<v1::RunSpec> ResolveFinetuneSpec(const FinetuneOptions& options, v1::RunSpec spec,
+                                                const FinetuneData& data) {
+  // The dataset has no directory yet: errors name its first source instead.
+  spec.set_dataset_dir(data.sources[0].path);
+  return ResolveRunSpec(spec, DescribeSupervised(DatasetOf(options, data), "not stored"),
+                        data.start);
+}
+
 absl::StatusOr<FinetuneInputs> StoreFinetuneInputs(Session& session, const FinetuneOptions& options,
                                                    const FinetuneData& data) {
   ASSIGN_OR_RETURN(const Preparation place, PlaceOf(session, options));
   ASSIGN_OR_RETURN(const FileLock lock, FileLock::Take(place.root / "lock"));
   FinetuneInputs inputs;
   inputs.model = ModelReference(options.model);
-  const SupervisedDataset dataset = {NameOf(options, data), data.plan,       data.sources,
-                                     data.settings,         *data.tokenizer, data.tokenizer_bytes};
+  const SupervisedDataset dataset = DatasetOf(options, data);
   const std::string key = SupervisedKey(dataset);
   StageStore store(place.root, {.home = place.home});
   ASSIGN_OR_RETURN(const StoredStage stored, store.Produce("pack", key, [&](StageWriter& stage) {

@@ -38,6 +38,11 @@ struct FinetuneData {
 // options that do not fit together or to the model.
 absl::StatusOr<FinetuneData> PlanFinetuneData(Session& session, const FinetuneOptions& options);
 
+// Returns `spec` as the launch of a run will resolve it, with the dataset and the start in memory,
+// so that nothing is stored for a run that would be refused. Errors: those of ResolveRunSpec.
+absl::StatusOr<v1::RunSpec> ResolveFinetuneSpec(const FinetuneOptions& options, v1::RunSpec spec,
+                                                const FinetuneData& data);
+
 // What a run reads. No deletion removes it while this exists.
 struct FinetuneInputs {
   std::filesystem::path dataset;

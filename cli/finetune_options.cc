@@ -13,6 +13,7 @@
 #include "formats/chat_template.h"
 #include "model/config/expert_split_config.h"
 #include "pipeline/supervised/record_format.h"
+#include "proto/stated_defaults.h"
 #include "runs/training_length.h"
 
 namespace braid {
@@ -24,9 +25,37 @@ constexpr double kMaxWeight = 1000;
 constexpr char kRouters[] = "*.mlp.router.*";
 constexpr char kLoraForm[] = "r=N, alpha=X, dropout=X, targets=q,v, layers=N,N or rs";
 
+// Returns the settings of adapters without a value of --lora.
+std::string DefaultLora() {
+  v1::LoraConfig lora;
+  FillStatedDefaults(&lora);
+  return absl::StrCat("r=", lora.rank());
+}
+
 absl::Status LoraError(const std::string& part) {
   return absl::InvalidArgumentError(
       absl::StrCat("--lora: got ", part, ", expected ", kLoraForm, " between commas"));
+}
+
+// Refuses settings of the run that this command determines.
+absl::Status CheckLeftToFinetune(const v1::RunSpec& spec) {
+  const auto refuse = [](const std::string& setting, const std::string& instead) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(setting, ", expected nothing with finetune; ", instead));
+  };
+  if (!spec.init_from().empty()) {
+    return refuse(absl::StrCat("init_from: got ", spec.init_from()),
+                  "name the model to start from as the argument MODEL");
+  }
+  if (!spec.dataset_dir().empty() || spec.datasets_size() > 0) {
+    return refuse(
+        absl::StrCat(spec.datasets_size() > 0 ? "datasets" : "dataset_dir", ": got ",
+                     spec.datasets_size() > 0 ? spec.datasets(0).dataset() : spec.dataset_dir()),
+        "name the records to train on with --data");
+  }
+  if (spec.branch_from().empty()) return absl::OkStatus();
+  return refuse(absl::StrCat("branch_from: got ", spec.branch_from()),
+                "continue a run with: braid train --branch RUN@STEP");
 }
 
 // Sets one value of a key, or appends it to a list.
@@ -185,15 +214,24 @@ void AddExpertOptions(CLI::App* command, FinetuneOptions* options) {
 absl::StatusOr<v1::LoraConfig> ParseLora(const std::string& text) {
   v1::LoraConfig lora;
   std::string key;
+  std::set<std::string> given;
   const std::vector<std::string> parts = absl::StrSplit(text, ',', absl::SkipWhitespace());
+  if (parts.empty()) return LoraError("no setting");
   for (const std::string& part : parts) {
     const size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const bool is_named = equals != part.npos || part == "rs";
+    // A rank has two names.
+    if (is_named && !given.insert(name == "rank" ? "r" : name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--lora: got ", name, " twice in ", text, ", expected each setting once"));
+    }
     if (part == "rs") {
       lora.set_rs_lora(true);
       continue;
     }
     if (equals != part.npos) {
-      key = part.substr(0, equals);
+      key = name;
     } else if (key != "targets" && key != "layers") {
       return LoraError(part);
     }
@@ -214,9 +252,10 @@ void FinetuneOptions::AddTo(CLI::App* command) {
             with_lora = true;
             lora = values.empty() ? "" : values[0];
           },
-          "Train low-rank adapters instead of all weights, such as r=8,alpha=16,targets=q,v "
-          "[finetuning.lora]")
+          "Train low-rank adapters instead of all weights, with settings such as "
+          "r=8,alpha=16,targets=q,v [finetuning.lora]")
       ->type_name("SETTINGS")
+      ->default_str(DefaultLora())
       ->expected(0, 1);
   command
       ->add_option("--train", train,
@@ -260,6 +299,7 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
   v1::RunSpec spec;
   RETURN_IF_ERROR(config.Apply(&spec));
   RETURN_IF_ERROR(fields.Apply(&spec));
+  RETURN_IF_ERROR(CheckLeftToFinetune(spec));
   RETURN_IF_ERROR(launch.Apply(spec.mutable_launch()));
   spec.mutable_finetuning();
   if (with_lora) {

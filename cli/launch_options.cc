@@ -1,5 +1,7 @@
 #include "cli/launch_options.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -57,6 +59,32 @@ absl::Status SetHosts(const LaunchOptions& options, v1::LaunchConfig* launch) {
   }
   launch->mutable_hosts()->Assign(hosts.begin(), hosts.end());
   return absl::OkStatus();
+}
+
+void PrintPlan(const LaunchPlan& plan, const std::filesystem::path& hostfile, std::ostream& out) {
+  out << "# executed\n" << ShellText(plan.start) << "\n\n";
+  if (!plan.submission.empty()) {
+    out << "# " << plan.submission.string() << "\n" << plan.submission_text << "\n";
+  }
+  if (!plan.hostfile.empty()) {
+    out << "# " << hostfile.string() << "\n" << plan.hostfile << "\n";
+  }
+  out << "# executed by braid-supervisor\n" << ShellText(plan.mpirun.arguments) << "\n\n";
+  out << "# variables of mpirun\n";
+  for (const auto& [name, value] : plan.mpirun.variables) {
+    out << name << "=" << absl::CHexEscape(value) << "\n";
+  }
+  out << std::flush;
+}
+
+nlohmann::json PlanJson(const LaunchPlan& plan, const std::filesystem::path& hostfile) {
+  nlohmann::json json = {{"executed", plan.start},
+                         {"files", nlohmann::json::object()},
+                         {"mpirun", plan.mpirun.arguments},
+                         {"variables", plan.mpirun.variables}};
+  if (!plan.submission.empty()) json["files"][plan.submission.string()] = plan.submission_text;
+  if (!plan.hostfile.empty()) json["files"][hostfile.string()] = plan.hostfile;
+  return json;
 }
 
 }  // namespace
@@ -175,19 +203,14 @@ absl::Status PrintLaunch(Session& session, v1::RunSpec spec, std::ostream& out) 
                                    ? ""
                                    : "braid-run-nnnnnn-0123456789abcdef";
   ASSIGN_OR_RETURN(const LaunchPlan plan, PlanLaunch(programs, site, run_dir, resolved, job_name));
-  out << "# executed\n" << ShellText(plan.start) << "\n\n";
-  if (!plan.submission.empty()) {
-    out << "# " << plan.submission.string() << "\n" << plan.submission_text << "\n";
+  if (session.json) {
+    // Variables of the environment need not be UTF-8.
+    out << PlanJson(plan, HostfileOf(run_dir))
+               .dump(1, ' ', false, nlohmann::json::error_handler_t::replace)
+        << std::endl;
+    return absl::OkStatus();
   }
-  if (!plan.hostfile.empty()) {
-    out << "# " << HostfileOf(run_dir).string() << "\n" << plan.hostfile << "\n";
-  }
-  out << "# executed by braid-supervisor\n" << ShellText(plan.mpirun.arguments) << "\n\n";
-  out << "# variables of mpirun\n";
-  for (const auto& [name, value] : plan.mpirun.variables) {
-    out << name << "=" << absl::CHexEscape(value) << "\n";
-  }
-  out << std::flush;
+  PrintPlan(plan, HostfileOf(run_dir), out);
   return absl::OkStatus();
 }
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
 #include "cli/field_flags.h"
-#include "client/grpc_connection.h"
+#include "client/session.h"
 #include "control/launch/launcher.h"
 
 namespace braid {
@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<v1::HostSlots>> ParseHostfile(const std::string& text
 LauncherPrograms ProgramsOf(const ConnectionOptions& options);
 
 // Prints the files that launching `spec` on this machine would write and the commands that it would
-// execute, without writing or executing anything. `spec.init_from` may be the id of a run.
+// execute, without writing or executing anything; with --json, as an object of "executed", "files"
+// (path to text), "mpirun" and "variables". `spec.init_from` may be the id of a run.
 // InvalidArgument with --server.
 absl::Status PrintLaunch(Session& session, v1::RunSpec spec, std::ostream& out);
 

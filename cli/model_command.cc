@@ -1,5 +1,6 @@
 // The command "model describe".
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -32,7 +33,11 @@ v1::ForecastRequest ForecastOf(const ModelDescribeOptions& options) {
 
 absl::Status DescribeModel(Session& session, const ModelDescribeOptions& options) {
   if (options.list) {
-    std::cout << absl::StrJoin(PresetNames(), "\n") << std::endl;
+    if (session.json) {
+      std::cout << nlohmann::json(PresetNames()).dump(1) << std::endl;
+    } else {
+      std::cout << absl::StrJoin(PresetNames(), "\n") << std::endl;
+    }
     return absl::OkStatus();
   }
   v1::DescribeModelRequest request;

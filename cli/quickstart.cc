@@ -47,7 +47,7 @@ class Quickstart {
     RETURN_IF_ERROR(WriteSample());
     RETURN_IF_ERROR(WriteReport());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
-    summary_ = SummaryJson(jobs_[v1::SIMILARITY], results_, elapsed.count());
+    summary_ = SummaryJson(options_, jobs_[v1::SIMILARITY], results_, elapsed.count());
     return WriteFileAtomically(options_.workdir / "summary.json", summary_);
   }
 
@@ -181,9 +181,10 @@ absl::Status RunQuickstart(Session& session, const QuickstartOptions& options) {
   std::string json;
   if (std::filesystem::exists(summary) &&
       std::filesystem::exists(options.workdir / "report.html")) {
+    ASSIGN_OR_RETURN(json, ReadFile(summary));
+    RETURN_IF_ERROR(CheckSameSettings(json, options.workdir, options));
     std::cerr << "quickstart: already complete; remove " << options.workdir.string()
               << " to start again\n";
-    ASSIGN_OR_RETURN(json, ReadFile(summary));
   } else {
     CatchInterrupts();
     Quickstart quickstart(session, options);

@@ -4,24 +4,20 @@
 #ifndef BRAID_CLI_QUICKSTART_H_
 #define BRAID_CLI_QUICKSTART_H_
 
-#include <cstdint>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "cli/quickstart_summary.h"
 #include "client/session.h"
 
 namespace braid {
 
-struct QuickstartOptions {
+struct QuickstartOptions : QuickstartSettings {
   std::filesystem::path workdir;
-  // Files and directories of text; empty: the text of this machine.
-  std::vector<std::string> paths;
-  int64_t num_steps = 480;
 };
 
-// Runs the quickstart; writes report.html and summary.json into the work directory.
+// Runs the quickstart; writes report.html and summary.json into the work directory. InvalidArgument
+// when that has the results of other settings.
 absl::Status RunQuickstart(Session& session, const QuickstartOptions& options);
 
 }  // namespace braid

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
+#include "base/path_roots.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/quickstart.h"
@@ -17,7 +17,7 @@ absl::Status RunQuickstartCommand(Session& session, QuickstartOptions options) {
         "state");
   }
   options.workdir = std::filesystem::absolute(options.workdir);
-  for (std::string& path : options.paths) path = std::filesystem::absolute(path).string();
+  for (std::string& path : options.paths) path = AbsolutePath(path);
   session.options.home = options.workdir / "home";
   return RunQuickstart(session, options);
 }
@@ -29,7 +29,7 @@ void AddQuickstartCommand(CommandLine& program) {
   options->workdir = "braid-quickstart";
   CLI::App* command = program.app.add_subcommand(
       "quickstart",
-      "Train and compare four small models on this machine's text (8 minutes on 2 cores)");
+      "Train and compare four small models on this machine's text (about 2 minutes on 2 cores)");
   command->add_option("--workdir", options->workdir, "Directory for all output")
       ->capture_default_str();
   command->add_option("--corpus", options->paths,

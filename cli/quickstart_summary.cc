@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/terminal/tables.h"
 
 namespace braid {
@@ -41,6 +43,12 @@ json Runs(const QuickstartResults& results) {
   return runs;
 }
 
+std::string SettingsText(const QuickstartSettings& settings) {
+  return absl::StrCat(
+      settings.paths.empty() ? "this machine's text" : absl::StrJoin(settings.paths, ", "), " in ",
+      settings.num_steps, " steps");
+}
+
 }  // namespace
 
 double TrainingGain(std::span<const v1::StepMetrics> dense, std::span<const v1::StepMetrics> moe) {
@@ -64,14 +72,16 @@ double HeldoutGain(const v1::Evaluation& dense, const v1::Evaluation& moe) {
   return dense.total().loss_after_first_segment() - moe.total().loss_after_first_segment();
 }
 
-std::string SummaryJson(const v1::Job& similarity_job, const QuickstartResults& results,
-                        double seconds) {
+std::string SummaryJson(const QuickstartSettings& settings, const v1::Job& similarity_job,
+                        const QuickstartResults& results, double seconds) {
   const auto& dense = results.at("dense-similarity");
   const auto& moe = results.at("moe-similarity");
   const auto& random_dense = results.at("dense-random");
   const auto& random_moe = results.at("moe-random");
   const v1::JobResult& corpus = similarity_job.result();
   const json summary = {
+      {"corpus", settings.paths},
+      {"steps", settings.num_steps},
       {"domains", Domains(dense.evaluation, moe.evaluation)},
       {"dense_perplexity", dense.evaluation.total().perplexity_after_first_segment()},
       {"moe_perplexity", moe.evaluation.total().perplexity_after_first_segment()},
@@ -92,6 +102,24 @@ std::string SummaryJson(const v1::Job& similarity_job, const QuickstartResults& 
       {"seconds", seconds},
   };
   return summary.dump(2) + "\n";
+}
+
+absl::Status CheckSameSettings(const std::string& summary_json,
+                               const std::filesystem::path& workdir,
+                               const QuickstartSettings& settings) {
+  const json summary = json::parse(summary_json, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) {
+    return absl::DataLossError(absl::StrCat((workdir / "summary.json").string(),
+                                            " is damaged; remove it to write it again"));
+  }
+  const QuickstartSettings stored = {.paths = summary.value("corpus", settings.paths),
+                                     .num_steps = summary.value("steps", settings.num_steps)};
+  if (stored.paths == settings.paths && stored.num_steps == settings.num_steps) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--workdir: got ", workdir.string(), ", which holds the quickstart on ", SettingsText(stored),
+      ", expected another directory for ", SettingsText(settings)));
 }
 
 std::string RunIdOf(const std::string& summary_json, const std::string& name) {

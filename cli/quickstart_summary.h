@@ -2,17 +2,27 @@
 #ifndef BRAID_CLI_QUICKSTART_SUMMARY_H_
 #define BRAID_CLI_QUICKSTART_SUMMARY_H_
 
+#include <cstdint>
+#include <filesystem>
 #include <map>
 #include <ostream>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 
 namespace braid {
+
+// What a quickstart trains on, and for how long.
+struct QuickstartSettings {
+  // Files and directories of text; empty: the text of this machine.
+  std::vector<std::string> paths = {};
+  int64_t num_steps = 480;
+};
 
 // The results of one of the four runs.
 struct QuickstartResult {
@@ -33,8 +43,14 @@ double HeldoutGain(const v1::Evaluation& dense, const v1::Evaluation& moe);
 using QuickstartResults = std::map<std::string, QuickstartResult>;
 
 // Returns the contents of summary.json; docs/quickstart.md lists its fields.
-std::string SummaryJson(const v1::Job& similarity_job, const QuickstartResults& results,
-                        double seconds);
+std::string SummaryJson(const QuickstartSettings& settings, const v1::Job& similarity_job,
+                        const QuickstartResults& results, double seconds);
+
+// Returns InvalidArgument, naming `workdir`, when summary.json there is of other settings. A
+// summary of an earlier version, which has none, passes.
+absl::Status CheckSameSettings(const std::string& summary_json,
+                               const std::filesystem::path& workdir,
+                               const QuickstartSettings& settings);
 
 // Returns the id of one of the four runs in summary.json.
 std::string RunIdOf(const std::string& summary_json, const std::string& name);

@@ -1,7 +1,7 @@
 // The command "report".
 #include <iostream>
 
-#include "base/atomic_file.h"
+#include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "client/terminal/terminal_text.h"
@@ -18,7 +18,7 @@ struct ReportOptions {
 };
 
 absl::Status WritePage(const std::string& path, const v1::ReportResponse& response) {
-  RETURN_IF_ERROR(WriteFileAtomically(path, response.html()));
+  RETURN_IF_ERROR(WriteUserFile(path, response.html()));
   // Names of runs and files are untrusted text.
   for (const std::string& cause : response.left_out()) {
     std::cerr << "omitted: " << ClipColumns(cause, kMaxCauseColumns) << "\n";

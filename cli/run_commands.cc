@@ -10,6 +10,7 @@
 #include "cli/launch_options.h"
 #include "cli/run_launch.h"
 #include "cli/training_options.h"
+#include "client/terminal/run_view.h"
 #include "client/terminal/tables.h"
 #include "proto/state_name.h"
 #include "rpc/interrupt.h"
@@ -89,8 +90,7 @@ absl::Status StopRun(Session& session, const std::string& id) {
   if (session.json) {
     std::cout << ToPrettyJson(run) << std::endl;
   } else if (run.state() == v1::RUN_STOPPED) {
-    std::cout << id << " stopped after step " << run.latest().step()
-              << "; resume it with: braid resume " << id << std::endl;
+    std::cout << StoppedText(run) << std::endl;
   } else {
     std::cout << id << " had already ended: " << StateName(run.state()) << std::endl;
   }

@@ -9,8 +9,21 @@
 #include "client/follow.h"
 #include "client/terminal/tables.h"
 #include "rpc/interrupt.h"
+#include "runs/main_figures.h"
 
 namespace braid {
+namespace {
+
+void WarnOfSelfRouting(const v1::RunSpec& spec) {
+  if (!RoutesOnItself(spec.model())) return;
+  const int length = spec.model().sequence_length();
+  std::cerr << "braid: warning: model.routing.segment_length: got " << length
+            << ", which is the whole sequence: its only segment routes on the tokens that it "
+               "predicts, so losses are too low; set a smaller divisor of "
+            << length << " (--segment-length)" << std::endl;
+}
+
+}  // namespace
 
 absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
                              const std::string& request_id, bool wait) {
@@ -19,9 +32,11 @@ absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
   request.set_request_id(request_id.empty() ? NewRequestId() : request_id);
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
   ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
+  WarnOfSelfRouting(run.spec());
   if (wait) {
     CatchInterrupts();
-    std::cerr << run.id() << "  " << run.spec().name() << "  " << run.run_dir() << std::endl;
+    std::cerr << run.id() << "  " << NameText(run.spec().name()) << "  " << run.run_dir()
+              << std::endl;
     ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
     ASSIGN_OR_RETURN(run, FollowRun(client, run.id(), run.id(), board));
     RETURN_IF_ERROR(RunOutcome(run));

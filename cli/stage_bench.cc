@@ -44,7 +44,8 @@ absl::StatusOr<double> MeasureTokenizerTraining(const std::vector<std::string>& 
     sample.push_back(text);
   }
   const auto start = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(TrainTokenizer(sample, {.vocab_size = AutomaticVocabSize(bytes)}, model));
+  RETURN_IF_ERROR(TrainTokenizer(
+      sample, {.vocab_size = AutomaticVocabSize(bytes), .fit_vocab_size = true}, model));
   return SecondsSince(start) * kMebibyte / static_cast<double>(bytes);
 }
 

@@ -10,7 +10,9 @@
 #include "client/follow.h"
 #include "client/run_screen.h"
 #include "client/terminal/tables.h"
+#include "proto/state_name.h"
 #include "rpc/interrupt.h"
+#include "runs/run_state.h"
 
 namespace braid {
 namespace {
@@ -83,6 +85,17 @@ absl::Status Status(Session& session, const StatusOptions& options) {
   return ShowRun(session, client, options);
 }
 
+// Resumes a run. One that runs stays as it is: braid itself restarts a run whose processes were
+// killed, maybe just before this request.
+absl::Status ResumeRun(TrainingClient& client, const std::string& id) {
+  const absl::Status resumed = client.ResumeRun(id).status();
+  if (!absl::IsFailedPrecondition(resumed)) return resumed;
+  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(id));
+  if (HasEnded(run.state())) return resumed;
+  std::cerr << id << " is already " << StateName(run.state()) << std::endl;
+  return absl::OkStatus();
+}
+
 absl::Status Resume(Session& session, const StatusOptions& options) {
   if (absl::StartsWith(options.id, "job-")) {
     ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline(/*run_jobs=*/true));
@@ -93,7 +106,7 @@ absl::Status Resume(Session& session, const StatusOptions& options) {
   }
   if (!absl::StartsWith(options.id, "run-")) return UnknownKind(options.id);
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  RETURN_IF_ERROR(client.ResumeRun(options.id).status());
+  RETURN_IF_ERROR(ResumeRun(client, options.id));
   return ShowRun(session, client, options);
 }
 

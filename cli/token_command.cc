@@ -1,6 +1,7 @@
 #include <ctime>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -42,13 +43,34 @@ absl::Status Create(const CommandLine& program, const TokenOptions& options) {
   return absl::OkStatus();
 }
 
+bool IsExpired(const AccessEntry& entry) {
+  return entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
+}
+
+// Returns an entry without its hash; "expires_at" is 0 for one that does not expire.
+nlohmann::json EntryJson(const AccessEntry& entry) {
+  nlohmann::json json = {{"id", entry.id},
+                         {"name", entry.name},
+                         {"role", RoleName(entry.role)},
+                         {"created_at", entry.created_at},
+                         {"expires_at", entry.expires_at},
+                         {"expired", IsExpired(entry)}};
+  if (!entry.certificate.empty()) json["certificate"] = entry.certificate;
+  return json;
+}
+
 absl::Status List(const CommandLine& program) {
   ASSIGN_OR_RETURN(const auto entries, ReadTokens(program.session.options.home));
+  if (program.session.json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const AccessEntry& entry : entries) list.push_back(EntryJson(entry));
+    std::cout << list.dump(1) << std::endl;
+    return absl::OkStatus();
+  }
   Table table({"ID", "NAME", "ROLE", "CREATED (UTC)", "EXPIRES", "CERTIFICATE"});
   for (const AccessEntry& entry : entries) {
-    const bool expired = entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
     table.AddRow({entry.id, entry.name, std::string(RoleName(entry.role)), Day(entry.created_at),
-                  expired ? "expired" : Day(entry.expires_at),
+                  IsExpired(entry) ? "expired" : Day(entry.expires_at),
                   entry.certificate.empty() ? "-" : entry.certificate});
   }
   table.Print(std::cout);

@@ -10,6 +10,7 @@
 #include "control/supervision/observe_run.h"
 #include "control/supervision/run_event_log.h"
 #include "control/supervision/run_history.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/run_state.h"
 
 namespace braid {
@@ -130,6 +131,7 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   SetSpec(run.ReadSpec(), &description);
   if (record.damaged) AddReason("its record in runs.sqlite is damaged", &description);
   description.set_scheduler_job(SchedulerJobOf(run));
+  description.set_checkpoint_step(NewestCheckpointStep(run.checkpoints()));
   if (newest != nullptr) AddHistory(history, *newest, now, &description);
   const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);
   if (!recent.empty()) *description.mutable_latest() = Latest(recent);

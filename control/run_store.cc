@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/database_journal.h"
+#include "base/full_disk_error.h"
 #include "base/status_macros.h"
 #include "control/run_schema.h"
 
@@ -77,6 +78,7 @@ class RunStore::Impl {
     try {
       return body();
     } catch (const SQLite::Exception& error) {
+      if (const auto full = FullDiskError(file, error.getErrorCode())) return *full;
       return absl::UnavailableError(absl::StrCat(file.string(), ": ", error.what()));
     }
   }
@@ -272,9 +274,11 @@ absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::
     return std::unique_ptr<RunStore>(
         new RunStore(std::make_unique<Impl>(absolute, lists, journal)));
   } catch (const SQLite::Exception& error) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        (lists / "runs.sqlite").string(), ": cannot open the list of runs: ", error.what(),
-        "; check that the directory can be written, or pass --home"));
+    const std::filesystem::path file = lists / "runs.sqlite";
+    if (const auto full = FullDiskError(file, error.getErrorCode())) return *full;
+    return absl::FailedPreconditionError(
+        absl::StrCat(file.string(), ": cannot open the list of runs: ", error.what(),
+                     "; check that the directory can be written, or pass --home"));
   }
 }
 

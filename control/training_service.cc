@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/display_name.h"
 #include "base/status_macros.h"
 #include "control/launch/launch_lock.h"
 #include "control/launch/scheduled_run.h"
@@ -157,9 +158,13 @@ absl::Status TrainingServiceImpl::WriteFirst(const RunDirectory& run,
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,
                                                     const grpc::ServerContext& context) {
+  RETURN_IF_ERROR(CheckDisplayName(request.spec().name()));
   ASSIGN_OR_RETURN(v1::RunSpec asked, WithBranch(request.spec()));
-  if (const auto start = store_->Get(asked.init_from()); start.ok()) {
-    asked.set_init_from(start->run_dir.string());
+  const std::string model = SplitReference(asked.init_from()).model;
+  if (const auto start = store_->Get(model); start.ok()) {
+    // An average ("@ema") is refused when the spec is resolved.
+    const std::string weights = asked.init_from().substr(model.size());
+    asked.set_init_from(start->run_dir.string() + weights);
   }
   // The inputs are marked as in use until the run is in the store, where a deletion finds them. If
   // a deletion came first, the check of the spec fails.
@@ -212,7 +217,14 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
                                                     const grpc::ServerContext& context) {
   ASSIGN_OR_RETURN(const RunRecord ended, store_->Get(id));
   RETURN_IF_ERROR(CheckMayManage(context, id, ended.principal));
-  RETURN_IF_ERROR(RequireResumable(DescribeRun(ended, UnixTime())));
+  const v1::Run seen = DescribeRun(ended, UnixTime());
+  if (!HasEnded(seen.state())) {
+    // The supervisor of a run whose processes were killed is restarted, which resumes the run.
+    ASSIGN_OR_RETURN(const bool restarted, EnsureSupervised(options_.supervisor_binary.string(),
+                                                            RunDirectory(ended.run_dir)));
+    if (restarted) return DescribeRun(ended, UnixTime());
+  }
+  RETURN_IF_ERROR(RequireResumable(seen));
   WaitUntilGone(RunDirectory(ended.run_dir));
   absl::Status started = Start(ended, nullptr, OwnerOf(context, 0));
   if (absl::IsResourceExhausted(started)) {

@@ -85,6 +85,12 @@ std::string Rephrased(const std::string& error, const Descriptor& type) {
     return absl::StrCat("unknown configuration key \"", name, "\" in ", std::string(type.name()),
                         DidYouMeanOrKnown(name, known));
   }
+  constexpr std::string_view kRepeated = "Non-repeated field \"";
+  if (error.starts_with(kRepeated)) {
+    const std::string rest = error.substr(kRepeated.size());
+    return absl::StrCat("got ", rest.substr(0, rest.find('"')),
+                        " twice, expected each setting once");
+  }
   constexpr std::string_view kNoKey = "Expected identifier, got: ";
   if (error.starts_with(kNoKey)) {
     const std::string got = error.substr(kNoKey.size());
@@ -183,7 +189,13 @@ absl::Status ParseConfig(std::string_view text, std::string_view source, Message
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (parser.MergeFromString(std::string(text), message)) return absl::OkStatus();
+  // Merging accepts a setting that is given twice, and takes the last value, so the text is parsed
+  // by itself first.
+  const std::unique_ptr<Message> parsed(message->New());
+  if (parser.ParseFromString(std::string(text), parsed.get()) &&
+      parser.MergeFromString(std::string(text), message)) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(Abseil(source), ":", error.position(), ": ",
                    Rephrased(error.message(), *message->GetDescriptor())));

@@ -16,7 +16,8 @@
 namespace braid {
 
 // Merges text in protobuf text format into `message`. InvalidArgument names
-// `source`, line, column, and for an unknown field the nearest known one.
+// `source`, line, column, and for an unknown field the nearest known one, or
+// the field that is set twice; `message` is then unchanged.
 absl::Status ParseConfig(std::string_view text, std::string_view source,
                          google::protobuf::Message* message);
 

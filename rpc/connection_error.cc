@@ -25,6 +25,9 @@ struct KnownError {
   const char* plain;
 };
 
+constexpr char kClosed[] =
+    "it closed the connection; check whether it requires TLS or another certificate";
+
 constexpr KnownError kKnownErrors[] = {
     {"Connection refused", "connection refused"},
     {"DNS resolution failed", "the host name does not resolve"},
@@ -36,9 +39,9 @@ constexpr KnownError kKnownErrors[] = {
     {"Ssl handshake failed", "the TLS handshake failed"},
     {"Peer name", "its certificate is for another host"},
     {"Hostname Verification", "its certificate is for another host"},
-    {"Socket closed", "it closed the connection; check whether it requires TLS or another certificate"},
-    {"Connection reset", "it closed the connection; check whether it requires TLS or another certificate"},
-    {"Broken pipe", "it closed the connection; check whether it requires TLS or another certificate"},
+    {"Socket closed", kClosed},
+    {"Connection reset", kClosed},
+    {"Broken pipe", kClosed},
     {"onnection timed out", "connection timed out"},
     {"Deadline Exceeded", "no answer"},
     {"handshaker shutdown", "no answer"},
@@ -201,6 +204,23 @@ absl::Status PlainConnectionError(const absl::Status& status) {
     if (absl::StrContains(message, known.text)) return absl::Status(status.code(), known.plain);
   }
   return status;
+}
+
+absl::Status UnansweredCallError(const std::string& address, const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("braidd at ", address, " did not answer in time"));
+  }
+  if (absl::IsCancelled(status)) {
+    return absl::CancelledError(absl::StrCat("the call to braidd at ", address, " was cancelled"));
+  }
+  if (!absl::IsUnavailable(status)) return status;
+  const absl::Status plain = PlainConnectionError(status);
+  // A connection that had been in use ended: its settings were right.
+  const bool is_explained = plain != status && plain.message() != kClosed;
+  return absl::UnavailableError(absl::StrCat("braidd at ", address, " went away",
+                                             is_explained ? ": " : "",
+                                             is_explained ? plain.message() : ""));
 }
 
 absl::Status CheckTlsFiles(const TlsFiles& tls) { return LoadFiles(tls).status(); }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/connection_error.h"
+#include "rpc/grpc_status.h"
 #include "rpc/request_id.h"
 
 namespace braid {
@@ -13,9 +15,16 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
+// Returns whether the server sent the status itself: then its id of the call is with it.
+bool IsAnswer(grpc::experimental::InterceptorBatchMethods* methods) {
+  const auto* const metadata = methods->GetRecvTrailingMetadata();
+  return metadata != nullptr && metadata->contains(kRequestIdKey);
+}
+
 class Interceptor final : public grpc::experimental::Interceptor {
  public:
-  explicit Interceptor(const std::string& token) : token_(token), request_id_(NewCallId()) {}
+  Interceptor(const std::string& token, const std::string& braidd)
+      : token_(token), braidd_(braidd), request_id_(NewCallId()) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
@@ -24,42 +33,48 @@ class Interceptor final : public grpc::experimental::Interceptor {
       if (!token_.empty()) metadata->emplace("authorization", absl::StrCat("Bearer ", token_));
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_STATUS)) {
-      NameRequest(methods->GetRecvStatus());
+      Explain(IsAnswer(methods), methods->GetRecvStatus());
     }
     methods->Proceed();
   }
 
  private:
-  void NameRequest(grpc::Status* status) const {
+  void Explain(bool is_answer, grpc::Status* status) const {
     if (status->ok()) return;
+    if (!is_answer && !braidd_.empty()) {
+      *status = ToGrpc(UnansweredCallError(braidd_, FromGrpc(*status)));
+      return;
+    }
     *status = grpc::Status(status->error_code(),
                            absl::StrCat(status->error_message(), " (request ", request_id_, ")"),
                            status->error_details());
   }
 
   const std::string& token_;
+  const std::string& braidd_;
   const std::string request_id_;
 };
 
 class Factory final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit Factory(std::string token) : token_(std::move(token)) {}
+  Factory(std::string token, std::string braidd)
+      : token_(std::move(token)), braidd_(std::move(braidd)) {}
 
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo*) override {
-    return new Interceptor(token_);
+    return new Interceptor(token_, braidd_);
   }
 
  private:
-  const std::string token_;
+  const std::string token_, braidd_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> CallIdentity(
-    std::string token) {
+    std::string token, std::string braidd) {
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> factories;
-  factories.push_back(std::make_unique<Factory>(std::move(token)));
+  factories.push_back(std::make_unique<Factory>(std::move(token), std::move(braidd)));
   return factories;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -22,6 +23,9 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A damaged checkpoint is passed over or named by its reader, and cannot be made again.
+constexpr std::string_view kNoHint;
 
 std::string ShardedName(const char* stem, int rank, int world_size) {
   if (world_size == 1) return absl::StrCat(stem, ".safetensors");
@@ -48,13 +52,13 @@ absl::StatusOr<int> WorldSizeOf(const fs::path& checkpoint, const Manifest& mani
 // Verifies the files that ReadCheckpointState reads. Returns whether kFinetuningFile is one of
 // them.
 absl::StatusOr<bool> VerifySettings(const fs::path& checkpoint) {
-  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint));
+  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint, kNoHint));
   for (const char* name : {kStateFile, kConfigFile}) {
     RETURN_IF_ERROR(ExpectListed(checkpoint, manifest, name));
-    RETURN_IF_ERROR(VerifyFile(checkpoint, *manifest.Find(name)));
+    RETURN_IF_ERROR(VerifyFile(checkpoint, *manifest.Find(name), kNoHint));
   }
   const ManifestEntry* const partial = manifest.Find(kFinetuningFile);
-  if (partial != nullptr) RETURN_IF_ERROR(VerifyFile(checkpoint, *partial));
+  if (partial != nullptr) RETURN_IF_ERROR(VerifyFile(checkpoint, *partial, kNoHint));
   return partial != nullptr;
 }
 
@@ -265,10 +269,10 @@ size_t NumElements(std::span<const CheckpointTensor> tensors) {
 }
 
 absl::Status VerifyCheckpoint(const fs::path& checkpoint, int rank, int world_size) {
-  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint));
+  ASSIGN_OR_RETURN(const Manifest manifest, Manifest::Load(checkpoint, kNoHint));
   RETURN_IF_ERROR(CheckListing(checkpoint, manifest));
   for (size_t i = rank; i < manifest.files.size(); i += world_size) {
-    RETURN_IF_ERROR(VerifyFile(checkpoint, manifest.files[i]));
+    RETURN_IF_ERROR(VerifyFile(checkpoint, manifest.files[i], kNoHint));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "base/check.h"
 #include "base/file_error.h"
@@ -59,6 +60,14 @@ absl::StatusOr<std::vector<std::string>> List(const fs::path& directory,
   }
   if (error) return SystemError("list", directory, error.value());
   return names;
+}
+
+// Returns "checkpoint DIRECTORY is damaged: CAUSE". The cause names files without the directory.
+std::string DamageText(const fs::path& checkpoint, const absl::Status& damage) {
+  const std::string directory = checkpoint.string();
+  return absl::StrCat(
+      "checkpoint ", directory, " is damaged: ",
+      absl::StrReplaceAll(damage.message(), {{directory + "/", ""}, {directory + ": ", ""}}));
 }
 
 bool IsMultiple(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
@@ -113,8 +122,7 @@ absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& chec
     absl::Status damage;
     RETURN_IF_ERROR(verify(checkpoints / name, &damage));
     if (damage.ok()) return checkpoints / name;
-    skipped->push_back(absl::StrCat("checkpoint ", (checkpoints / name).string(),
-                                    " is damaged: ", damage.message()));
+    skipped->push_back(DamageText(checkpoints / name, damage));
   }
   if (names.empty()) return std::nullopt;
   return absl::DataLossError(absl::StrCat("none of the ", names.size(), " checkpoints in ",

@@ -50,7 +50,7 @@ using VerifyCheckpointFn =
 
 // Returns the first of `names` that verifies; nullopt when `names` is empty, DataLoss when all are
 // damaged. Appends a sentence to `skipped` for each damaged checkpoint met on the way: "checkpoint
-// DIRECTORY is damaged: CAUSE".
+// DIRECTORY is damaged: CAUSE", where the cause names files within DIRECTORY.
 absl::StatusOr<std::optional<std::filesystem::path>> FirstGoodCheckpoint(
     const std::filesystem::path& checkpoints, const std::vector<std::string>& names,
     const VerifyCheckpointFn& verify, std::vector<std::string>* skipped);

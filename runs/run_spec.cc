@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -58,14 +59,6 @@ absl::Status Check(bool good, std::string_view field, double got, std::string_vi
   return good ? absl::OkStatus() : BadField(field, NumberText(got), expected);
 }
 
-// Returns whether every field of the shape is set, as in a resolved model. Such a model does not
-// need the weights it started from, which may have been deleted when the run is resumed.
-bool HasWholeShape(const v1::ModelConfig& m) {
-  return m.num_layers() > 0 && m.d_model() > 0 && m.num_heads() > 0 && m.d_ff() > 0 &&
-         m.vocab_size() > 0 && (IsGpt2(m) || m.rope_theta() > 0) && m.norm_epsilon() > 0 &&
-         m.routing().num_experts() > 0;
-}
-
 // Documents end in the data with its EOS token.
 absl::Status FillDocumentEnd(const DatasetInfo& data, v1::ModelConfig* model) {
   if (!UsesDocumentEnd(*model)) return absl::OkStatus();
@@ -94,28 +87,6 @@ absl::Status FillLabelHead(const std::vector<DatasetInfo>& datasets, v1::ModelCo
                                  "; prepare the data with --label-head for this model"));
   }
   return absl::OkStatus();
-}
-
-absl::Status FillFromStartingPoint(v1::RunSpec* spec) {
-  if (spec->init_from().empty()) return absl::OkStatus();
-  const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec->init_from());
-  if (absl::IsNotFound(start.status()) && HasWholeShape(spec->model())) return absl::OkStatus();
-  RETURN_IF_ERROR(start.status());
-  RETURN_IF_ERROR(CheckSameTokenizer(start->checkpoint, spec->dataset_dir()));
-  // The weights may have more embeddings than the tokenizer has pieces.
-  if (!spec->model().has_vocab_size()) {
-    spec->mutable_model()->set_vocab_size(start->model.vocab_size());
-  }
-  ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start->model, spec->model()));
-  RETURN_IF_ERROR(CheckSameUse(start->model, *spec));
-  spec->set_init_from(start->checkpoint.string());
-  if (!IsPartial(spec->finetuning()) || UsesExperts(start->model) == UsesExperts(spec->model())) {
-    return absl::OkStatus();
-  }
-  return BadField("model.routing.router", v1::Router_Name(spec->model().routing().router()),
-                  absl::StrCat(v1::Router_Name(start->model.routing().router()),
-                               " as in the weights of init_from, since finetuning trains a part "
-                               "of the parameters"));
 }
 
 absl::Status FillVocabulary(const DatasetInfo& data, v1::ModelConfig* model) {
@@ -278,7 +249,8 @@ absl::Status FillSpikes(v1::SpikeConfig* config) {
   RETURN_IF_ERROR(Check(v1::SpikePolicy_IsValid(config->policy()), "spikes.policy",
                         config->policy(), "CONTINUE, SKIP_BATCH or ROLLBACK"));
   RETURN_IF_ERROR(Check(std::isfinite(config->threshold()) && config->threshold() >= 0,
-                        "spikes.threshold", config->threshold(), "a number (0 for no detection)"));
+                        "spikes.threshold", config->threshold(),
+                        "a number of at least 0 (0 for no detection)"));
   RETURN_IF_ERROR(
       Check(config->threshold() > 0 || config->policy() == v1::CONTINUE, "spikes.threshold",
             config->threshold(),
@@ -327,16 +299,15 @@ std::string ShapeName(const v1::ModelConfig& model) {
   return name;
 }
 
-}  // namespace
-
-absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
-  v1::RunSpec resolved = spec;
-  ASSIGN_OR_RETURN(const std::vector<DatasetInfo> datasets, ReadDatasets(&resolved));
+// Resolves a spec whose datasets are known. `start`: the weights of init_from; null to find them.
+absl::StatusOr<v1::RunSpec> ResolveFor(const std::vector<DatasetInfo>& datasets,
+                                       const StartingPoint* start, v1::RunSpec resolved) {
   const DatasetInfo data = CombinedInfo(datasets);
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillLabelHead(datasets, resolved.mutable_model()));
-  RETURN_IF_ERROR(FillFromStartingPoint(&resolved));
+  RETURN_IF_ERROR(start == nullptr ? FillFromInit(&resolved)
+                                   : FillFromStartingPoint(*start, &resolved));
   RETURN_IF_ERROR(FillLabelHead(datasets, resolved.mutable_model()));
   RETURN_IF_ERROR(FillVocabulary(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillStartToken(data, resolved.mutable_model()));
@@ -363,6 +334,19 @@ absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
   SetNegativesToZero(&resolved);
   if (resolved.name().empty()) resolved.set_name(ShapeName(resolved.model()));
   return resolved;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec) {
+  v1::RunSpec resolved = spec;
+  ASSIGN_OR_RETURN(const std::vector<DatasetInfo> datasets, ReadDatasets(&resolved));
+  return ResolveFor(datasets, nullptr, std::move(resolved));
+}
+
+absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec, const DatasetInfo& dataset,
+                                           const StartingPoint& start) {
+  return ResolveFor({dataset}, &start, spec);
 }
 
 void SetNegativesToZero(v1::RunSpec* spec) {

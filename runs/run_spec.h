@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "formats/packed_dataset.h"
+#include "runs/starting_point.h"
 
 namespace braid {
 
@@ -16,6 +18,12 @@ namespace braid {
 // nothing. Errors: INVALID_ARGUMENT, which names the field, what it got and what it expected; those
 // of ReadDatasetInfo and FindStartingPoint.
 absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec);
+
+// Returns what ResolveRunSpec will return once `dataset` is stored in dataset_dir and `start` is
+// the checkpoint that init_from names, with the same errors. Reads no file. Requires a spec with
+// one dataset, which has at least one instance and the tokenizer of `start`.
+absl::StatusOr<v1::RunSpec> ResolveRunSpec(const v1::RunSpec& spec, const DatasetInfo& dataset,
+                                           const StartingPoint& start);
 
 // Fills in the defaults of the supervision settings and checks them, as ResolveRunSpec does. For
 // specs that were stored before a setting existed.

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "model/config/document_config.h"
 #include "model/config/family_config.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/head_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -154,6 +155,14 @@ void KeepDenseSegments(const v1::ModelConfig& source, v1::ModelConfig* shape) {
       static_cast<int32_t>(length % segment == 0 ? segment : length));
 }
 
+// Returns whether every field of the shape is set, as in a resolved model. Such a model does not
+// need the weights it started from, which may have been deleted when the run is resumed.
+bool HasWholeShape(const v1::ModelConfig& m) {
+  return m.num_layers() > 0 && m.d_model() > 0 && m.num_heads() > 0 && m.d_ff() > 0 &&
+         m.vocab_size() > 0 && (IsGpt2(m) || m.rope_theta() > 0) && m.norm_epsilon() > 0 &&
+         m.routing().num_experts() > 0;
+}
+
 }  // namespace
 
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
@@ -244,6 +253,32 @@ absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,
       "init_from: ", dataset_dir.string(), " was made with another tokenizer than ",
       checkpoint.string(), "; pack the corpus with tokenizer.model_path set to the latter's ",
       kTokenizerFile));
+}
+
+absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec) {
+  // The weights may have more embeddings than the tokenizer has pieces.
+  if (!spec->model().has_vocab_size()) {
+    spec->mutable_model()->set_vocab_size(start.model.vocab_size());
+  }
+  ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start.model, spec->model()));
+  RETURN_IF_ERROR(CheckSameUse(start.model, *spec));
+  spec->set_init_from(start.checkpoint.string());
+  if (!IsPartial(spec->finetuning()) || UsesExperts(start.model) == UsesExperts(spec->model())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.routing.router: got ", v1::Router_Name(spec->model().routing().router()),
+      ", expected ", v1::Router_Name(start.model.routing().router()),
+      " as in the weights of init_from, since finetuning trains a part of the parameters"));
+}
+
+absl::Status FillFromInit(v1::RunSpec* spec) {
+  if (spec->init_from().empty()) return absl::OkStatus();
+  const absl::StatusOr<StartingPoint> start = FindStartingPoint(spec->init_from());
+  if (absl::IsNotFound(start.status()) && HasWholeShape(spec->model())) return absl::OkStatus();
+  RETURN_IF_ERROR(start.status());
+  RETURN_IF_ERROR(CheckSameTokenizer(start->checkpoint, spec->dataset_dir()));
+  return FillFromStartingPoint(*start, spec);
 }
 
 }  // namespace braid

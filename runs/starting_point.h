@@ -38,6 +38,16 @@ absl::Status CheckSameUse(const v1::ModelConfig& source, const v1::RunSpec& spec
 absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,
                                 const std::filesystem::path& dataset_dir);
 
+// Sets the model of a spec to the shape of the weights of `start`, as ShapeFrom does, and init_from
+// to its checkpoint. InvalidArgument as ShapeFrom and CheckSameUse, and for a run that trains a
+// part of the parameters and changes between experts and dense FFNs.
+absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec);
+
+// Does the same with the weights that init_from names; nothing without it, and nothing for a
+// resolved spec whose weights were deleted, since a resumed run does not need them. Errors: those
+// of FindStartingPoint, CheckSameTokenizer and FillFromStartingPoint.
+absl::Status FillFromInit(v1::RunSpec* spec);
+
 }  // namespace braid
 
 #endif  // BRAID_RUNS_STARTING_POINT_H_

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 
@@ -93,8 +94,13 @@ absl::Status CheckpointWriter::GiveUp(const absl::Status& cause) {
   stage_ = Stage::kIdle;
   std::error_code ignored;
   if (leads()) std::filesystem::remove_all(Staging(), ignored);
-  return absl::Status(cause.code(), absl::StrCat("the checkpoint of step ", share_.state().step,
-                                                 " was not completed: ", cause.message()));
+  // Names the file as a reader of the run knows it, without the name of the attempt.
+  const std::string final_path =
+      CheckpointPath(settings_.checkpoints, share_.state().step).string();
+  return absl::Status(
+      cause.code(),
+      absl::StrCat("checkpoint not completed: ",
+                   absl::StrReplaceAll(cause.message(), {{Staging().string(), final_path}})));
 }
 
 absl::Status CheckpointWriter::Finish() {

@@ -75,8 +75,10 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
   if (!texts.empty()) return end;
   const std::string log = LogExcerpt(LogOfAttempt(run, kNoticeBytes));
   absl::StrAppend(&end.cause, "; ",
-                  log.empty() ? absl::StrCat(run.log().string(), " has no error message; the process may have been killed")
-                              : absl::StrCat("the end of trainer.log:\n", log));
+                  log.empty()
+                      ? absl::StrCat(run.log().string(),
+                                     " has no error message; the process may have been killed")
+                      : absl::StrCat("the end of trainer.log:\n", log));
   return end;
 }
 
@@ -95,8 +97,9 @@ std::string DescribeFailures(const google::protobuf::RepeatedPtrField<v1::RunInc
                                     earlier[i].step(), ": ", cause));
     }
   }
-  absl::StrAppend(&text, "\ngiving up: ", restarts, " restarts from step ", last.resumed_step(),
-                  " without a new checkpoint");
+  absl::StrAppend(&text, "\ngiving up: ", restarts, " restarts");
+  if (std::ssize(same) == restarts) return absl::StrCat(text, " failed in the same way");
+  absl::StrAppend(&text, " from step ", last.resumed_step(), " without a new checkpoint");
   if (!same.empty()) {
     absl::StrAppend(&text, "; attempt", same.size() > 1 ? "s " : " ", absl::StrJoin(same, ", "),
                     " ended in the same way");

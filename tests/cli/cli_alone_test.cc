@@ -22,7 +22,14 @@ TEST_P(CliAloneTest, ExportsAndImportsModels) {
   const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
   Arguments experts = small;
   experts.insert(experts.end(), {"--experts", "4"});
-  ASSERT_EQ(Train(experts).exit_code, 0) << Contents(root_ / "err");
+  const Outcome trained = Train(experts);
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_THAT(trained.errors, HasSubstr("braid: warning: model.routing.segment_length: got 64, "
+                                        "which is the whole sequence"));
+  for (const char* const flag : {"--wait", "--print-launch"}) {
+    ExpectError(Braid({"train", "--data", "job-000001", "--init-from", "run-000001@ema", flag}), 1,
+                {"runs/run-000001/checkpoints/", "has no average of the weights"});
+  }
   const std::string out = (root_ / "out dir").string(), back = (root_ / "back").string();
   const Outcome exported =
       Braid({"export", "run-000001", "-o", out, "--bake", "@" + File("prompt", "abc"), "--json"});
@@ -50,7 +57,9 @@ TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
   Arguments routed = small;
   routed.insert(routed.end(), {"--experts", "4", "--set", "model.routing.router=TOKEN_CHOICE",
                                "--set", "model.routing.token.gate=FROZEN"});
-  ASSERT_EQ(Train(routed).exit_code, 0) << Contents(root_ / "err");
+  const Outcome trained = Train(routed);
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_THAT(trained.errors, Not(HasSubstr("warning")));
   const std::string half = (root_ / "half").string(), other = (root_ / "other").string();
   const Outcome kept =
       Braid({"convert", "run-000001", "--keep", "2", "--used-by", "job-000001", "-o", half});
@@ -199,6 +208,49 @@ TEST_P(CliAloneTest, StatusOfARunWithDamagedSettingsFails) {
   }
 }
 
+TEST_P(CliAloneTest, ARelativeHomeIsTheSameFromEveryDirectory) {
+  const std::string corpus = Corpus();
+  TestProgram submit({BRAID_BIN_DIR "/braid", "--home", "home", "submit", corpus, "--wait",
+                      "--vocab-size", "300", "--sequence-length", "64"},
+                     {.directory = root_});
+  ASSERT_EQ(submit.Wait(), 0) << submit.err();
+  const Outcome trained = Train({"--data", "job-000001", "--steps", "2", "--threads", "1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const Outcome explained = Braid({"explain", "run-000001", "--step", "1"});
+  EXPECT_EQ(explained.exit_code, 0) << explained.errors;
+}
+
+// Sends SIGKILL to all processes whose command lines contain `text`, until there are none.
+void KillProcessesOf(const std::string& text) {
+  const auto kill_once = [&] {
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const int pid = std::atoi(entry.path().filename().c_str());
+      if (pid <= 1 || Contents(entry.path() / "cmdline").find(text) == std::string::npos) continue;
+      count += kill(pid, SIGKILL) == 0;
+    }
+    return count == 0;
+  };
+  EXPECT_TRUE(WaitUntil(kill_once));
+}
+
+// braid restarts such a run itself, but a script cannot know whether it has done so already.
+TEST_P(CliAloneTest, ResumesARunWhoseProcessesWereKilled) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  Arguments train = {"train", "--data", "job-000001", "--steps", "3000", "--threads", "1"};
+  for (const char* setting : {"d_model=16", "num_layers=1", "num_heads=2", "d_ff=32"}) {
+    train.insert(train.end(), {"--set", std::string("model.") + setting});
+  }
+  ASSERT_EQ(Braid(train).exit_code, 0) << Contents(root_ / "err");
+  const fs::path run = fs::path(home()) / "runs/run-000001";
+  ASSERT_TRUE(WaitUntil([&] { return !Contents(run / "metrics.jsonl").empty(); }));
+  KillProcessesOf(run.string());
+  ASSERT_FALSE(fs::exists(run / "exit.json")) << "it finished before it was killed";
+  const Outcome resumed = Braid({"resume", "run-000001", "--wait"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_THAT(resumed.output, HasSubstr("SUCCEEDED"));
+}
+
 TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {
   // A file size limit stands for a full disk: the write fails either way.
   const std::string corpus = Corpus();
@@ -210,6 +262,25 @@ TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {
   fs::rename(home(), root_ / "mended");
   ASSERT_EQ(Submit({corpus}).exit_code, 0) << Contents(root_ / "err");
   EXPECT_EQ(PackManifest(), mended);
+}
+
+TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {
+  const auto json = [&](Arguments arguments) {
+    arguments.insert(arguments.begin(), "--json");
+    const Outcome outcome = Braid(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return nlohmann::json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
+  };
+  EXPECT_THAT(json({"model", "describe", "--list"}), ::testing::Contains("tiny/8E"));
+  EXPECT_EQ(json({"token", "list"}), nlohmann::json::array());
+  ASSERT_EQ(Braid({"token", "create", "--name", "ann", "--role", "submitter"}).exit_code, 0);
+  const nlohmann::json tokens = json({"token", "list"});
+  ASSERT_EQ(tokens.size(), 1u) << tokens;
+  EXPECT_EQ(tokens[0]["name"], "ann");
+  EXPECT_EQ(tokens[0]["role"], "submitter");
+  EXPECT_EQ(tokens[0]["expires_at"], 0);
+  EXPECT_EQ(tokens[0]["expired"], false);
+  EXPECT_FALSE(tokens[0].contains("hash"));
 }
 
 TEST_P(CliAloneTest, ProgramsOfThisMachineAreRefusedWithAServer) {

@@ -105,6 +105,8 @@ class DamagedCheckpointTest : public testing::TestWithParam<bool> {
                 AllOf(HasSubstr("braid: warning: "), HasSubstr(kNote),
                       HasSubstr("step-00000020 is damaged: "), HasSubstr("model.safetensors")))
         << arguments[0];
+    const size_t begin = outcome.err.find("braid: warning: ");
+    EXPECT_LE(outcome.err.find('\n', begin) - begin, 300u) << outcome.err;
     return outcome.out;
   }
 

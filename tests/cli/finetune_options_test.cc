@@ -33,7 +33,7 @@ TEST(ParseLoraTest, ReadsEverySetting) {
 }
 
 TEST(ParseLoraTest, LeavesDefaultsToTheRun) {
-  ASSERT_OK_AND_ASSIGN(const v1::LoraConfig lora, ParseLora(""));
+  ASSERT_OK_AND_ASSIGN(const v1::LoraConfig lora, ParseLora("rs"));
   EXPECT_FALSE(lora.has_rank());
   EXPECT_FALSE(lora.has_alpha());
 }
@@ -42,6 +42,18 @@ TEST(ParseLoraTest, NamesThePartThatIsMalformed) {
   for (const std::string text : {"r=x", "q", "r=8,16", "rank", "alpha=", "targets=", "r"}) {
     EXPECT_FAILS(ParseLora(text).status(), absl::StatusCode::kInvalidArgument, "--lora: got ",
                  "targets=q,v");
+  }
+}
+
+TEST(ParseLoraTest, RefusesNothingAndSettingsThatAreGivenTwice) {
+  EXPECT_FAILS(ParseLora("").status(), absl::StatusCode::kInvalidArgument,
+               "--lora: got no setting, expected r=N");
+  EXPECT_FAILS(ParseLora("r=8,r=2").status(), absl::StatusCode::kInvalidArgument,
+               "--lora: got r twice in r=8,r=2");
+  for (const std::string text :
+       {"r=8,rank=2", "alpha=1,alpha=1", "rs,r=2,rs", "dropout=0,dropout=0", "targets=q,targets=v",
+        "layers=0,layers=1"}) {
+    EXPECT_FAILS(ParseLora(text).status(), absl::StatusCode::kInvalidArgument, " twice in " + text);
   }
 }
 
@@ -66,6 +78,31 @@ TEST(FinetuneOptionsTest, TheSpecHasLengthAndAdapters) {
   EXPECT_EQ(spec.seed(), 7u);
   ASSERT_OK_AND_ASSIGN(const auto fields, options->Fields());
   EXPECT_EQ(fields.at("answer"), "reply");
+}
+
+TEST(FinetuneOptionsTest, AdaptersHaveDefaultsWithoutAValueButNotWithAnEmptyOne) {
+  CLI::App bare, empty;
+  const std::unique_ptr<FinetuneOptions> defaults(
+      Parse({"base", "--data", "a.jsonl", "--lora"}, &bare));
+  EXPECT_EQ(defaults->Spec()->finetuning().lora().rank(), 8);
+  const std::unique_ptr<FinetuneOptions> unset(
+      Parse({"base", "--data", "a.jsonl", "--lora", ""}, &empty));
+  EXPECT_FAILS(unset->Spec().status(), absl::StatusCode::kInvalidArgument,
+               "--lora: got no setting");
+}
+
+TEST(FinetuneOptionsTest, SettingsThatTheCommandDeterminesAreRefused) {
+  for (const auto& [assignment, instead] :
+       {std::pair<std::string, std::string>("init_from=nosuch", "the argument MODEL"),
+        {"dataset_dir=nosuch", "--data"},
+        {"datasets={dataset: \"nosuch\", share: 1}", "--data"},
+        {"branch_from=nosuch@3", "braid train --branch"}}) {
+    CLI::App app;
+    const std::unique_ptr<FinetuneOptions> options(
+        Parse({"base", "--data", "a.jsonl", "--set", assignment}, &app));
+    EXPECT_FAILS(options->Spec().status(), absl::StatusCode::kInvalidArgument, ": got nosuch",
+                 "expected nothing with finetune; ", instead);
+  }
 }
 
 TEST(FinetuneOptionsTest, TheSpecHasLossesAndRates) {

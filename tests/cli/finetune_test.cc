@@ -83,7 +83,36 @@ TEST_F(FinetuneTest, PrintsTheLaunchOfARunThatIsNamedById) {
   const std::string launch = Braid(
       {"finetune", "run-000001", "--data", data_.string(), "--lora", "r=2", "--print-launch"});
   EXPECT_THAT(launch, HasSubstr("braid-supervisor"));
+  const json plan = json::parse(Braid({"--json", "finetune", "run-000001", "--data", data_.string(),
+                                       "--lora", "r=2", "--print-launch"}));
+  EXPECT_THAT(plan.at("executed").at(0).get<std::string>(), HasSubstr("braid-supervisor"));
+  EXPECT_THAT(plan.at("mpirun").at(0).get<std::string>(), HasSubstr("mpirun"));
+  EXPECT_TRUE(plan.at("files").empty()) << plan.at("files");
+  EXPECT_TRUE(plan.at("variables").contains("PATH")) << plan.at("variables");
   EXPECT_FALSE(fs::exists(root_ / "home/runs/run-000002"));
+}
+
+// A run that would be refused is refused by the plan, and before its data is stored.
+TEST_F(FinetuneTest, ADryRunRefusesWhatALaunchRefuses) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
+      {{"--set", "optimizer.learning_rate=-1"}, "optimizer.learning_rate: got -1"},
+      {{"--validate-every", "0"}, "validation.every: got 0"},
+      {{"--validation", "0", "--patience", "3"}, "--validation: got 0 with settings of validation"},
+      {{"--validation", "0", "--validate-every", "5"}, "--validation: got 0"},
+      {{"--set", "optimizer.ema_decay=2"}, "ema_decay: got 2"},
+      {{"--set", "spikes.threshold=-1"}, "spikes.threshold: got -1"},
+      {{"--set", "model.layer_mixing.alpha=.9", "--set", "model.layer_mixing.decision=BATCH_MODE"},
+       "model.layer_mixing.decision: got BATCH_MODE"}};
+  for (const auto& [more, message] : refused) {
+    std::vector<std::string> all = {"finetune", base_.string(), "--data", data_.string()};
+    all.insert(all.end(), more.begin(), more.end());
+    for (const char* const mode : {"--dry-run", "--print-launch", "--wait"}) {
+      all.push_back(mode);
+      EXPECT_THAT(Error(all), HasSubstr(message)) << mode;
+      all.pop_back();
+    }
+  }
+  EXPECT_FALSE(fs::exists(root_ / "home/supervised"));
 }
 
 TEST_F(FinetuneTest, PlansSequencesThatTheSegmentsOfADenseModelDoNotDivide) {
@@ -201,6 +230,15 @@ TEST_F(FinetuneTest, TrainsEvaluatesAndExportsALabelHead) {
   const json config = json::parse(*ReadFile(root_ / "out/config.json"));
   EXPECT_EQ(config.at("architectures"), json::array({"LlamaForSequenceClassification"}));
   EXPECT_EQ(config.at("id2label"), json({{"0", "negative"}, {"1", "positive"}}));
+  const std::string back = (root_ / "back").string();
+  EXPECT_THAT(Braid({"import", out, "-o", back}),
+              HasSubstr("it has a label head (classes negative, positive); use it with: braid eval "
+                        "tasks "));
+  const json again =
+      json::parse(Braid({"--json", "eval", "tasks", back, "--task", "sst2", "--data", tasks,
+                         "--answers", (root_ / "answers").string(), "--threads", "1"}));
+  EXPECT_EQ(again.at("results").at(0).at("metrics").at(0).at("value"),
+            figures.at("metrics").at(0).at("value"));
   // An adapter export replaces the export of a model, and the other way around.
   Braid({"export", "run-000001", "-o", out, "--adapter", "--force"});
   const json adapter = json::parse(*ReadFile(root_ / "out/adapter_config.json"));

@@ -16,6 +16,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/training.pb.h"
 #include "cli/command_table.h"
@@ -132,6 +134,24 @@ TEST(FieldFlagsTest, EnumsAreShownAndTakenAsWordsInAnyCase) {
     EXPECT_EQ(split.gate(), v1::TokenRouting::KEY_MEAN);
     EXPECT_EQ(split.method(), v1::ExpertSplit::KEYS);
     EXPECT_EQ(split.layers(0), -2);
+  }
+}
+
+// The paragraphs of a footer are wrapped by hand.
+TEST_F(HelpTest, LinesOfFootersAreFilled) {
+  constexpr size_t kFilledColumns = 80;
+  for (const auto& [names, command] : Commands()) {
+    std::string before;
+    for (const std::string& line :
+         std::vector<std::string>(absl::StrSplit(command->get_footer(), '\n'))) {
+      const bool continues = !before.empty() && before[0] != ' ' && before.back() != ':' &&
+                             !line.empty() && line[0] != ' ';
+      const size_t with_word = before.size() + 1 + line.substr(0, line.find(' ')).size();
+      EXPECT_TRUE(!continues || with_word >= kFilledColumns)
+          << absl::StrJoin(names, " ") << ": " << before << "\n"
+          << line;
+      before = line;
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/quickstart_plan.h"
 #include "client/repeatable_request_id.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace quickstart_summary_test {
@@ -58,7 +59,7 @@ TEST(QuickstartSummaryTest, JsonHasTheMainResultsWithoutTheFirstSegment) {
   v1::Job job;
   job.mutable_result()->set_adjacent_cosine(0.25);
   job.mutable_result()->set_random_adjacent_cosine(0.01);
-  const std::string text = SummaryJson(job, results, 12);
+  const std::string text = SummaryJson({.paths = {"/notes"}, .num_steps = 2}, job, results, 12);
   const auto summary = nlohmann::json::parse(text);
   EXPECT_EQ(summary["domains"]["code"]["dense_perplexity"], 54);
   EXPECT_EQ(summary["domains"]["code"]["moe_perplexity"], 33);
@@ -67,10 +68,29 @@ TEST(QuickstartSummaryTest, JsonHasTheMainResultsWithoutTheFirstSegment) {
   EXPECT_EQ(summary["adjacent_cosine"]["similarity"], 0.25);
   EXPECT_EQ(summary["tokens_per_second"], 101);
   EXPECT_EQ(RunIdOf(text, "moe-similarity"), "run-000007");
+  EXPECT_EQ(summary["corpus"], nlohmann::json({"/notes"}));
+  EXPECT_EQ(summary["steps"], 2);
 
   std::ostringstream table;
   PrintSummary(text, table);
   EXPECT_THAT(table.str(), testing::HasSubstr("code                 54.00        33.00"));
+}
+
+// A result is shown again only for what it was asked for.
+TEST(QuickstartSummaryTest, OtherSettingsNeedAnotherDirectory) {
+  const std::string stored = R"({"corpus": ["/c2.jsonl"], "steps": 3})";
+  EXPECT_OK(CheckSameSettings(stored, "/qs4", {.paths = {"/c2.jsonl"}, .num_steps = 3}));
+  EXPECT_FAILS(CheckSameSettings(stored, "/qs4", {.paths = {"/c.jsonl"}, .num_steps = 50}),
+               absl::StatusCode::kInvalidArgument,
+               "--workdir: got /qs4, which holds the quickstart on /c2.jsonl in 3 steps, expected "
+               "another directory for /c.jsonl in 50 steps");
+  EXPECT_FAILS(CheckSameSettings(stored, "/qs4", {.paths = {"/c2.jsonl"}, .num_steps = 4}),
+               absl::StatusCode::kInvalidArgument, "in 3 steps", "in 4 steps");
+  EXPECT_FAILS(CheckSameSettings(stored, "/qs4", {.num_steps = 3}),
+               absl::StatusCode::kInvalidArgument, "this machine's text in 3 steps");
+  EXPECT_OK(CheckSameSettings("{}", "/qs4", {})) << "of an earlier version";
+  EXPECT_FAILS(CheckSameSettings("{", "/qs4", {}), absl::StatusCode::kDataLoss,
+               "/qs4/summary.json is damaged");
 }
 
 TEST(QuickstartPlanTest, PairsDifferOnlyInTheModel) {

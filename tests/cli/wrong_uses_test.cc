@@ -175,6 +175,10 @@ class WrongUsesTest : public ::testing::Test {
     WriteFile(root_ / "wrong_type.textproto", "seed: \"x\"\n");
     WriteFile(root_ / "unclosed.textproto", "neighbors { k: 3\n");
     WriteFile(root_ / "prompts.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n");
+    WriteFile(root_ / "pairs.jsonl",
+              "{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+              "{\"prompt\": \"c\", \"completion\": \"d\"}\n");
+    WriteFile(root_ / "twice.textproto", "seed: 1\nseed: 2\n");
     fs::create_directory(root_ / "dir");
     EXPECT_EQ(mkfifo((root_ / "pipe").c_str(), 0600), 0);
     WriteFile(root_ / "old/file", "");

@@ -160,6 +160,29 @@ TEST_F(AnalysisServiceTest, OnlyStandardTaskScoresAreStored) {
   EXPECT_EQ(kept_after({3}), 2);
 }
 
+// A label head is asked without demonstrations, whatever the task's own number.
+TEST_F(AnalysisServiceTest, TaskScoresOfALabelHeadAreStored) {
+  v1::RunSpec spec = Spec("toy <run>");
+  spec.mutable_model()->mutable_label_head()->add_classes("negative");
+  spec.mutable_model()->mutable_label_head()->add_classes("positive");
+  ASSERT_TRUE(RunDirectory(run_dir_).WriteSpec(spec).ok());
+  std::filesystem::create_directories(run_dir_ / "tasks");
+  ASSERT_GT(BuiltinTask("sst2")->num_shots(), 0);
+  v1::EvaluateTasksRequest request;
+  request.set_model(run_dir_.string());
+  v1::TasksResult result;
+  result.add_results()->set_task("sst2");
+  const std::filesystem::path path = run_dir_ / "tasks/result.json";
+  result.mutable_results(0)->set_num_shots(BuiltinTask("sst2")->num_shots());
+  ASSERT_TRUE(KeepTasks(request, result).ok());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  result.mutable_results(0)->set_num_shots(0);
+  ASSERT_TRUE(KeepTasks(request, result).ok());
+  v1::TasksResult kept;
+  ASSERT_TRUE(ParseKeptResult(ReadFile(path).value(), path, &kept).ok());
+  EXPECT_EQ(kept.results_size(), 1);
+}
+
 // The figures of runs with shorter segments leave out more of each window than their own.
 TEST_F(AnalysisServiceTest, EvaluationWithTheFirstSegmentIsNotStored) {
   v1::RunSpec spec = Spec("toy <run>");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "control/supervision/run_process.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/process_identity.h"
 #include "tests/control/control_fixture.h"
 
@@ -125,6 +126,17 @@ TEST_F(RunStatusTest, LatestMetricsCarryTheNewestRouting) {
   EXPECT_EQ(latest.step(), 3);
   ASSERT_EQ(latest.routing_size(), 2);
   EXPECT_EQ(latest.routing(1).layer(), 3);
+}
+
+TEST_F(RunStatusTest, HasTheStepFromWhichARunResumes) {
+  EXPECT_EQ(Describe().checkpoint_step(), 0);
+  Write(run_.metrics(), "{\"step\":\"292\"}\n");
+  for (const int64_t step : {100, 200}) {
+    std::filesystem::create_directories(CheckpointPath(run_.checkpoints(), step));
+  }
+  std::filesystem::create_directories(StagingPath(run_.checkpoints(), 292, "killed"));
+  EXPECT_EQ(Describe().latest().step(), 292);
+  EXPECT_EQ(Describe().checkpoint_step(), 200);
 }
 
 TEST(EtaSecondsTest, IsRecentPaceTimesRemainingSteps) {

@@ -271,6 +271,27 @@ TEST_F(TrainingServiceTest, StopsAndResumes) {
   EXPECT_EQ(run.state(), v1::RUN_STOPPED);
 }
 
+TEST_F(TrainingServiceTest, RefusesNamesThatDoNotFitIntoAListing) {
+  for (const std::string& name : {std::string("a\nb\x1b[31mX"), std::string(100000, 'x')}) {
+    v1::Run run;
+    const grpc::Status status = Launch(Spec(name), "", &run);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr("name: got "));
+  }
+  EXPECT_EQ(List().runs_size(), 0);
+}
+
+// FindStartingPoint refuses an average, once the run is found.
+TEST_F(TrainingServiceTest, FindsARunWhoseAverageIsNamed) {
+  const v1::Run first = Launched("quick");
+  Watch(first.id(), 0);
+  v1::RunSpec spec = Spec("quick");
+  spec.set_init_from(first.id() + "@ema");
+  v1::Run run;
+  EXPECT_THAT(Launch(spec, "", &run).error_message(),
+              HasSubstr(first.run_dir() + " holds no checkpoint yet"));
+}
+
 TEST_F(TrainingServiceTest, FinishedRunIsNotResumed) {
   v1::Run run = Launched("quick");
   Watch(run.id(), 0);

@@ -1,14 +1,20 @@
 #include "rpc/grpc_call.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "braid/v1/pipeline.grpc.pb.h"
+#include "rpc/connection_error.h"
+#include "rpc/grpc_call_identity.h"
+#include "rpc/pipeline_client.h"
+#include "rpc/request_id.h"
 
 namespace braid {
 namespace grpc_call_test {
@@ -75,6 +81,59 @@ TEST(WatchEventsTest, FailsWhenTheServerStaysUnavailable) {
   std::vector<int64_t> numbers;
   EXPECT_TRUE(absl::IsUnavailable(Watch(&service, std::chrono::milliseconds(1000), &numbers)));
   EXPECT_GE(service.num_calls(), 3);
+}
+
+// A service that answers a call as braidd does, with its id, and another as if it had been killed.
+class RefusingService final : public v1::PipelineService::Service {
+ public:
+  grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest*, v1::Job*) override {
+    const auto id = context->client_metadata().find(kRequestIdKey);
+    context->AddTrailingMetadata(kRequestIdKey, {id->second.data(), id->second.size()});
+    return {grpc::StatusCode::UNAVAILABLE, "the server is shutting down"};
+  }
+  grpc::Status SubmitCorpus(grpc::ServerContext*, const v1::SubmitCorpusRequest*,
+                            v1::Job*) override {
+    return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+  }
+};
+
+TEST(CallIdentityTest, NamesTheServerWhereItDidNotAnswerAndTheRequestWhereItDid) {
+  RefusingService service;
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  PipelineClient client(grpc::experimental::CreateCustomChannelWithInterceptors(
+      address, grpc::InsecureChannelCredentials(), {}, CallIdentity("", address)));
+  const absl::Status answered = client.GetJob("job-000001").status();
+  EXPECT_TRUE(absl::IsUnavailable(answered));
+  EXPECT_THAT(std::string(answered.message()),
+              testing::MatchesRegex("the server is shutting down \\(request [0-9a-f]{16}\\)"));
+  const absl::Status cut = client.SubmitCorpus({}).status();
+  EXPECT_EQ(cut, absl::UnavailableError("braidd at " + address + " went away"));
+
+  server->Shutdown();
+  server.reset();
+  const absl::Status gone = client.GetJob("job-000001").status();
+  EXPECT_TRUE(absl::IsUnavailable(gone)) << gone;
+  EXPECT_THAT(std::string(gone.message()),
+              testing::MatchesRegex("braidd at " + address + " went away(: connection refused)?"));
+}
+
+TEST(UnansweredCallErrorTest, HasNoInternals) {
+  const auto text = [](const absl::Status& status) {
+    return std::string(UnansweredCallError("head:7000", status).message());
+  };
+  EXPECT_EQ(text(absl::DeadlineExceededError("Deadline Exceeded")),
+            "braidd at head:7000 did not answer in time");
+  EXPECT_EQ(text(absl::CancelledError("CANCELLED")),
+            "the call to braidd at head:7000 was cancelled");
+  EXPECT_EQ(text(absl::UnavailableError("keepalive watchdog timeout")),
+            "braidd at head:7000 went away");
+  EXPECT_EQ(text(absl::ResourceExhaustedError("Sent message larger than max")),
+            "Sent message larger than max");
 }
 
 }  // namespace grpc_call_test

@@ -22,6 +22,7 @@ namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json",
                                   "model.textproto",   "tokenizer.model",       "manifest.json"};
@@ -258,6 +259,8 @@ TEST_F(CheckpointTest, FindsAFlippedBitAnywhereInAnyFile) {
       EXPECT_EQ(Newest(&warnings), "step-00000003") << file << " at " << at;
       EXPECT_THAT(warnings, HasSubstr("step-00000004")) << file;
       EXPECT_THAT(warnings, HasSubstr(file));
+      EXPECT_EQ(warnings.find("step-00000004"), warnings.rfind("step-00000004")) << warnings;
+      EXPECT_THAT(warnings, Not(HasSubstr("generate it again"))) << "a checkpoint cannot be";
       Flip(path, at);
     }
   }

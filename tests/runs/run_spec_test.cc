@@ -9,6 +9,7 @@
 #include "formats/packed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {
@@ -169,6 +170,15 @@ TEST_F(RunSpecTest, ZeroAndNegativeValuesDisable) {
     EXPECT_EQ(spec.weight_check_every_steps(), 0);
     EXPECT_EQ(ResolveRunSpec(spec)->DebugString(), spec.DebugString());
   }
+}
+
+// No version wrote a negative value for other settings.
+TEST_F(RunSpecTest, RefusesANegativeThresholdOfSpikes) {
+  spec_.mutable_spikes()->set_threshold(0);
+  EXPECT_OK(ResolveRunSpec(spec_).status());
+  spec_.mutable_spikes()->set_threshold(-1);
+  EXPECT_FAILS(ResolveRunSpec(spec_), absl::StatusCode::kInvalidArgument,
+               "spikes.threshold: got -1, expected a number of at least 0");
 }
 
 // Presence decides: a zero where only positive values are possible is an error, not the default.

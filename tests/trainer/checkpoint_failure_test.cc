@@ -77,8 +77,10 @@ class CheckpointFailureTest : public testing::Test {
       const ChildResult result = TrainInChild(run, spec_, fault);
       ASSERT_FALSE(result.killed);
       EXPECT_THAT(std::string(result.status.message()), HasSubstr(message));
-      EXPECT_THAT(std::string(result.status.message()), HasSubstr("the checkpoint of step "));
+      EXPECT_THAT(std::string(result.status.message()), HasSubstr("checkpoint not completed: "));
       EXPECT_THAT(std::string(result.status.message()), HasSubstr("/checkpoints"));
+      EXPECT_THAT(std::string(result.status.message()), Not(HasSubstr(".tmp/")))
+          << "the directory of the attempt";
       EXPECT_THAT(Names(run), testing::Contains(Not(HasSubstr("tmp"))));
       ExpectAllGood(run);
       ExpectSameBitsAfterResume(run);

@@ -101,6 +101,20 @@ TEST_F(StartingModelTest, ShapeAndWeightsAreThoseOfTheSource) {
   EXPECT_TRUE(std::ranges::equal(model->values(), weights->values()));
 }
 
+TEST_F(StartingModelTest, ADatasetInMemoryGivesTheSameSpecAndErrorsAsAStoredOne) {
+  const RunDirectory source = SourceRun(/*dense=*/true);
+  ASSERT_OK_AND_ASSIGN(const StartingPoint start, FindStartingPoint(source.root().string()));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo dataset, ReadDatasetInfo(dataset_));
+  v1::RunSpec spec = Asked(source.root());
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec stored, ResolveRunSpec(spec));
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec planned, ResolveRunSpec(spec, dataset, start));
+  EXPECT_EQ(planned.DebugString(), stored.DebugString());
+  spec.mutable_optimizer()->set_ema_decay(2);
+  EXPECT_FAILS(ResolveRunSpec(spec, dataset, start), absl::StatusCode::kInvalidArgument,
+               "ema_decay: got 2");
+  EXPECT_EQ(ResolveRunSpec(spec, dataset, start).status(), ResolveRunSpec(spec).status());
+}
+
 // The segments of a dense model have no effect on it, so they must not stand in its way.
 TEST_F(StartingModelTest, DenseModelsKeepTheirSegmentsWhereTheyFit) {
   const RunDirectory source = SourceRun(/*dense=*/true);

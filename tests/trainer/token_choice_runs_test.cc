@@ -276,7 +276,8 @@ TEST(TokenChoiceRunsTest, EvaluationNamesANumberThatTheModelDoesNotHave) {
       Evaluate(request, ReadCorpusDocuments, [](const v1::EvaluateEvent&) {});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "active_experts[1]: got 9, expected 1 to 8, the number of experts of the model");
+            run.root().string() +
+                ": active_experts[1]: got 9, expected 1 to 8, the number of experts of the model");
 }
 
 // SMoE-Dropout, figure 1: after growing k, every doubling of the experts in use lowers the loss.

@@ -58,6 +58,9 @@ TEST(DescribeFailuresTest, PrintsACauseOfSeveralAttemptsOnce) {
             "giving up: 3 restarts from step 0 without a new checkpoint; attempts 1, 3 ended in "
             "the same way:\n  attempt 2, step 6: loss is NaN at step 3");
   EXPECT_EQ(DescribeFailures({}, last, 3), last.cause());
+  earlier.DeleteSubrange(1, 1);
+  EXPECT_EQ(DescribeFailures(earlier, last, 2),
+            last.cause() + "\ngiving up: 2 restarts failed in the same way");
 }
 
 }  // namespace attempt_end_test

@@ -1,6 +1,10 @@
 #include "inference/output_directory.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -20,12 +24,8 @@ fs::path Absolute(const fs::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-fs::path Beside(const fs::path& path, const char* ending) {
-  fs::path name = path;
-  return name += ending;
-}
-
-absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
+absl::Status CheckReplaceable(const OutputPlace& place) {
+  const fs::path& path = place.path;
   std::error_code error;
   if (!fs::exists(fs::symlink_status(path, error))) return absl::OkStatus();
   if (!fs::is_directory(path, error)) {
@@ -44,36 +44,42 @@ absl::Status CheckReplaceable(const fs::path& path, const OutputPlace& place) {
                    ", so it was not written by this command; remove it first"));
 }
 
+// Exchanges two directories. Where the file system cannot do that, `path` is renamed to `aside`
+// first, and back if the new directory cannot be renamed.
+absl::Status Exchange(const fs::path& content, const fs::path& path, const fs::path& aside) {
+  if (renameat2(AT_FDCWD, content.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+    return SyncPath(path.parent_path());
+  }
+  if (errno != EINVAL && errno != ENOSYS) return SystemError("replace", path, errno);
+  if (rename(path.c_str(), aside.c_str()) != 0) return SystemError("rename", path, errno);
+  const absl::Status published = PublishDirectory(content, path);
+  if (!published.ok()) (void)rename(aside.c_str(), path.c_str());
+  return published;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const OutputPlace& place) {
   if (place.path.empty())
     return absl::InvalidArgumentError("output_dir: got none, expected a directory");
-  const fs::path path = Absolute(place.path);
-  RETURN_IF_ERROR(CheckReplaceable(path, place));
-  std::unique_ptr<OutputDirectory> output(new OutputDirectory(path, Beside(path, ".tmp")));
-  RETURN_IF_ERROR(RemoveTree(output->staging_));
+  OutputPlace absolute = place;
+  absolute.path = Absolute(place.path);
+  RETURN_IF_ERROR(CheckReplaceable(absolute));
+  RETURN_IF_ERROR(MakeDirectories(absolute.path.parent_path()));
+  ASSIGN_OR_RETURN(auto directory, StagingDirectory::Create(absolute.path));
+  std::unique_ptr<OutputDirectory> output(
+      new OutputDirectory(std::move(absolute), std::move(directory)));
   RETURN_IF_ERROR(MakeDirectories(output->staging_));
   return output;
 }
 
-OutputDirectory::~OutputDirectory() { (void)RemoveTree(staging_); }
-
 absl::Status OutputDirectory::Publish(const fs::path& content) {
-  const fs::path aside = Beside(path_, ".old.tmp");
-  std::error_code error;
-  if (!fs::exists(path_, error) || fs::is_empty(path_, error)) {
-    return PublishDirectory(content, path_);
-  }
-  RETURN_IF_ERROR(RemoveTree(aside));
-  fs::rename(path_, aside, error);
-  if (error) return SystemError("rename", path_, error.value());
-  const absl::Status status = PublishDirectory(content, path_);
-  if (!status.ok()) {
-    fs::rename(aside, path_, error);
-    return status;
-  }
-  return RemoveTree(aside);
+  RETURN_IF_ERROR(CheckReplaceable(place_));
+  const absl::Status published = PublishDirectory(content, path_);
+  if (!absl::IsAlreadyExists(published)) return published;
+  // Checks again, since another program may have published PATH in the meantime.
+  RETURN_IF_ERROR(CheckReplaceable(place_));
+  return Exchange(content, path_, directory_->path() / "old");
 }
 
 }  // namespace braid

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/staged_output.h"
 
 namespace braid {
 
@@ -22,32 +23,37 @@ struct OutputPlace {
   std::vector<std::string> markers;
 };
 
-// Files are created in `staging()`, PATH.tmp, and moved to PATH by Publish. A killed program leaves
-// PATH.tmp, which the next Create removes.
+// Files are created in `staging()`, a hidden directory beside PATH, and moved to PATH by Publish.
+// What a killed program leaves, the next Create for PATH removes (base/staged_output.h). Several
+// programs may write to one PATH at a time: each publishes a whole directory, and the last one wins
+// with `force`, the first one without.
 class OutputDirectory {
  public:
-  // Creates the staging directory. AlreadyExists or FailedPrecondition, with what to do, when PATH
-  // holds something that may not be replaced.
+  // Creates the staging directory, which is removed with this object. AlreadyExists or
+  // FailedPrecondition, with what to do, when PATH holds something that may not be replaced.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Create(const OutputPlace& place);
 
   OutputDirectory(const OutputDirectory&) = delete;
   OutputDirectory& operator=(const OutputDirectory&) = delete;
-  // Removes what was not published.
-  ~OutputDirectory();
 
   const std::filesystem::path& staging() const { return staging_; }
   const std::filesystem::path& path() const { return path_; }
 
   // Publishes `content`, which is staging() or a directory in it. The previous content of PATH
-  // remains until then, and is restored if this fails.
+  // remains until then, and if this fails. Errors: those of Create, if PATH has changed meanwhile.
   absl::Status Publish(const std::filesystem::path& content);
 
  private:
-  OutputDirectory(std::filesystem::path path, std::filesystem::path staging)
-      : path_(std::move(path)), staging_(std::move(staging)) {}
+  OutputDirectory(OutputPlace place, std::unique_ptr<StagingDirectory> directory)
+      : place_(std::move(place)),
+        path_(place_.path),
+        directory_(std::move(directory)),
+        staging_(directory_->path() / "new") {}
 
-  std::filesystem::path path_;
-  std::filesystem::path staging_;
+  const OutputPlace place_;  // with the absolute path
+  const std::filesystem::path path_;
+  const std::unique_ptr<StagingDirectory> directory_;
+  const std::filesystem::path staging_;
 };
 
 }  // namespace braid

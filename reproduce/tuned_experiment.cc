@@ -129,7 +129,7 @@ std::string GuessingCaution(const Evidence& evidence) {
   double sum = 0, count = 0;
   for (const ArmResult& result : evidence.results) {
     const TaskScore* const score = FindTaskScore(result, kSentiment, "");
-    if (result.arm != kPlainTuning || score == nullptr) continue;
+    if (result.arm != kPlainTuning || result.task != kSentiment || score == nullptr) continue;
     for (const double loss : score->answer_losses) sum += loss;
     count += static_cast<double>(score->answer_losses.size());
   }

@@ -81,5 +81,22 @@ TEST(ConfigTextTest, ParseErrorsNameFileLineAndNearestKey) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"d_model\""));
 }
 
+TEST(ConfigTextTest, AFieldThatIsSetTwiceIsAnError) {
+  v1::RunSpec spec;
+  spec.set_num_steps(9);
+  const absl::Status status =
+      ParseConfig("num_steps: 4\nmodel { d_model: 64 d_model: 32 }", "my.textproto", &spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("my.textproto:2:"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("got d_model twice"));
+  EXPECT_EQ(spec.num_steps(), 9) << "nothing was merged";
+  // Repeated fields grow, and a file replaces what was set before.
+  ASSERT_TRUE(ParseConfig("num_steps: 0 datasets { dataset: \"a\" } datasets { dataset: \"b\" }",
+                          "my.textproto", &spec)
+                  .ok());
+  EXPECT_EQ(spec.datasets_size(), 2);
+  EXPECT_EQ(spec.num_steps(), 0);
+}
+
 }  // namespace config_text_test
 }  // namespace braid

@@ -1,0 +1,99 @@
+#include "inference/output_directory.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
+
+namespace braid {
+namespace output_directory_test {
+
+using absl::StatusCode;
+
+class OutputDirectoryTest : public testing::Test {
+ protected:
+  // Begins to write an output whose file "marker" has this text.
+  std::unique_ptr<OutputDirectory> Begin(const std::string& text, bool force = false) {
+    auto output = OutputDirectory::Create({scratch_ / "out", force, {"marker"}});
+    EXPECT_OK(output);
+    if (!output.ok()) return nullptr;
+    PutFile((*output)->staging() / "marker", text);
+    return *std::move(output);
+  }
+  std::string Published() const { return GetFile(scratch_ / "out/marker"); }
+  // Returns the number of files and directories beside the output.
+  int64_t NumOthers() const {
+    int64_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) {
+      count += entry.path().filename() != "out";
+    }
+    return count;
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(OutputDirectoryTest, KeepsDirectoriesOfTheUser) {
+  for (const std::string name : {"out.tmp", "out.old.tmp"}) {
+    std::filesystem::create_directory(scratch_ / name);
+    PutFile(scratch_ / name / "mine", "precious");
+  }
+  for (const bool force : {false, true}) {
+    const auto output = Begin(force ? "second" : "first", force);
+    ASSERT_OK(output->Publish(output->staging()));
+  }
+  EXPECT_EQ(Published(), "second");
+  EXPECT_EQ(GetFile(scratch_ / "out.tmp/mine"), "precious");
+  EXPECT_EQ(GetFile(scratch_ / "out.old.tmp/mine"), "precious");
+  EXPECT_EQ(NumOthers(), 2);
+}
+
+TEST_F(OutputDirectoryTest, LeavesTheFirstWholeResultOfTwoPrograms) {
+  auto first = Begin("first"), second = Begin("second");
+  ASSERT_OK(second->Publish(second->staging()));
+  EXPECT_FAILS(first->Publish(first->staging()), StatusCode::kAlreadyExists, "out exists",
+               "--force");
+  first.reset();
+  second.reset();
+  EXPECT_EQ(Published(), "second");
+  EXPECT_EQ(NumOthers(), 0);
+}
+
+TEST_F(OutputDirectoryTest, LeavesTheLastWholeResultOfTwoProgramsThatReplace) {
+  auto first = Begin("first", /*force=*/true), second = Begin("second", /*force=*/true);
+  ASSERT_OK(second->Publish(second->staging()));
+  ASSERT_OK(first->Publish(first->staging()));
+  first.reset();
+  second.reset();
+  EXPECT_EQ(Published(), "first");
+  EXPECT_EQ(NumOthers(), 0);
+}
+
+// The check of Create() is repeated, since the work in between may take hours.
+TEST_F(OutputDirectoryTest, KeepsWhatTheUserHasPutThereMeanwhile) {
+  for (const bool force : {false, true}) {
+    auto output = Begin("ours", force);
+    std::filesystem::create_directory(scratch_ / "out");
+    PutFile(scratch_ / "out/thesis", "precious");
+    EXPECT_FALSE(output->Publish(output->staging()).ok());
+    EXPECT_EQ(GetFile(scratch_ / "out/thesis"), "precious");
+    std::filesystem::remove_all(scratch_ / "out");
+  }
+}
+
+TEST_F(OutputDirectoryTest, PublishesADirectoryWithinTheStagingDirectory) {
+  ASSERT_OK_AND_ASSIGN(auto output, OutputDirectory::Create({scratch_ / "a/out/", false, {}}));
+  std::filesystem::create_directory(output->staging() / "step");
+  PutFile(output->staging() / "step/file", "content");
+  ASSERT_OK(output->Publish(output->staging() / "step"));
+  output.reset();
+  EXPECT_EQ(GetFile(scratch_ / "a/out/file"), "content");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_ / "a"), {}), 1);
+}
+
+}  // namespace output_directory_test
+}  // namespace braid

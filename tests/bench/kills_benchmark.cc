@@ -147,6 +147,8 @@ v1::RunSpec RollbackSpec(const Settings& settings, const TinyData& data) {
   spec.mutable_checkpoint()->set_every_steps(kRollbackInterval);
   spec.mutable_optimizer()->set_learning_rate(4e-3);
   spec.mutable_spikes()->set_policy(v1::ROLLBACK);
+  // Above the z-scores of ordinary steps, below that of a batch of random tokens.
+  spec.mutable_spikes()->set_threshold(40);
   return OrExit(ResolveRunSpec(spec));
 }
 

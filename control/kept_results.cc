@@ -100,12 +100,15 @@ bool HasBuiltinTasks(const v1::EvaluateTasksRequest& request) {
   });
 }
 
-// Returns whether a task was scored with its own number of shots, which is 0 for a label head.
-bool HasUsualShots(const fs::path& run_dir, const v1::TaskResult& result) {
-  const absl::StatusOr<v1::TaskSpec> builtin = BuiltinTask(result.task());
+bool HasLabelHead(const fs::path& run_dir) {
   const absl::StatusOr<v1::RunSpec> spec = RunDirectory(run_dir).ReadSpec();
-  const bool labels = spec.ok() && spec->model().has_label_head();
-  return builtin.ok() && result.num_shots() == (labels ? 0 : builtin->num_shots());
+  return spec.ok() && spec->model().has_label_head();
+}
+
+// Returns whether a task was scored with its own number of shots, which is 0 for a label head.
+bool HasUsualShots(const v1::TaskResult& result, bool has_label_head) {
+  const absl::StatusOr<v1::TaskSpec> builtin = BuiltinTask(result.task());
+  return builtin.ok() && result.num_shots() == (has_label_head ? 0 : builtin->num_shots());
 }
 
 void PutResult(const v1::TaskResult& result, v1::TasksResult* kept) {
@@ -143,8 +146,9 @@ absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksR
                         HasBuiltinTasks(request);
   if (!standard || !IsRunDirectory(run_dir) || !IsWritable(tasks)) return absl::OkStatus();
   const fs::path path = tasks / "result.json";
+  const bool has_label_head = HasLabelHead(run_dir);
   const auto is_standard = [&](const v1::TaskResult& task) {
-    return HasUsualShots(run_dir, task) && HasUsualExperts(request, run_dir, task);
+    return HasUsualShots(task, has_label_head) && HasUsualExperts(request, run_dir, task);
   };
   v1::TasksResult kept = KeptTasks(path, result.step());
   if (std::ranges::none_of(result.results(), is_standard)) return absl::OkStatus();

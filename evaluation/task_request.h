@@ -17,7 +17,7 @@
 namespace braid {
 
 // Returns InvalidArgument for a field out of range, and for further models that cannot be compared;
-// NotFound when there is no directory of tasks.
+// NotFound when the directory data_dir does not exist.
 absl::Status CheckTasksRequest(const v1::EvaluateTasksRequest& request);
 
 // Returns the tasks to load, one at a time: those requested by name, whose files must exist, or the

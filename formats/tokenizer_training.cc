@@ -104,8 +104,10 @@ absl::Status TrainTokenizer(std::span<const std::string> texts,
   TokenizerTrainingOptions used = options;
   ASSIGN_OR_RETURN(TokenizerProcess::Outcome outcome, TrainOnce(texts, used, keep_going));
   if (!outcome.trained && options.fit_vocab_size) {
-    used.vocab_size = FittingSize(outcome.text).value_or(used.vocab_size);
-    ASSIGN_OR_RETURN(outcome, TrainOnce(texts, used, keep_going));
+    if (const std::optional<int32_t> size = FittingSize(outcome.text)) {
+      used.vocab_size = *size;
+      ASSIGN_OR_RETURN(outcome, TrainOnce(texts, used, keep_going));
+    }
   }
   if (!outcome.trained) return TrainingError(used.vocab_size, outcome.text);
   return WriteFileAtomically(output_model, outcome.text);

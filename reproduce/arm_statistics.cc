@@ -9,12 +9,8 @@
 #include "base/check.h"
 
 namespace braid {
-namespace {
 
-// Returns whether `step` is in the last tenth of `num_steps`.
 bool InLastTenth(int64_t step, int64_t num_steps) { return 10 * step > 9 * num_steps; }
-
-}  // namespace
 
 std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width) {
   const int64_t count = static_cast<int64_t>(metrics.size());
@@ -122,6 +118,16 @@ std::vector<DomainLoss> LossByDomain(const HeldoutScore& score) {
     }
   }
   return losses;
+}
+
+double MeanLoss(const HeldoutScore& score) {
+  double nats = 0;
+  int64_t tokens = 0;
+  for (const DomainLoss& domain : LossByDomain(score)) {
+    nats += domain.nats;
+    tokens += domain.tokens;
+  }
+  return tokens > 0 ? nats / static_cast<double>(tokens) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace braid

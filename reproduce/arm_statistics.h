@@ -13,6 +13,9 @@
 
 namespace braid {
 
+// Returns whether `step` is in the last tenth of `num_steps`.
+bool InLastTenth(int64_t step, int64_t num_steps);
+
 // Returns the training losses without first segments, each averaged with `half_width` steps before
 // and after it (fewer at the ends).
 std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width);
@@ -54,6 +57,8 @@ struct DomainLoss {
   int64_t tokens = 0;
 };
 std::vector<DomainLoss> LossByDomain(const HeldoutScore& score);
+// Returns the mean over the tokens of all domains; NaN without tokens.
+double MeanLoss(const HeldoutScore& score);
 
 }  // namespace braid
 

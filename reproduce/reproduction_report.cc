@@ -119,14 +119,7 @@ TaskSummary SummaryOf(const TaskScore& score) {
 double HeldoutLoss(const ArmResult& result, const PlannedScore& planned) {
   const HeldoutScore* const score =
       FindScore(result, planned.routing, planned.first_positions, planned.active_experts);
-  if (score == nullptr) return std::numeric_limits<double>::quiet_NaN();
-  double nats = 0;
-  int64_t tokens = 0;
-  for (const DomainLoss& domain : LossByDomain(*score)) {
-    nats += domain.nats;
-    tokens += domain.tokens;
-  }
-  return nats / static_cast<double>(tokens);
+  return score == nullptr ? std::numeric_limits<double>::quiet_NaN() : MeanLoss(*score);
 }
 
 // Returns every field of a message under its name in the .proto file.

@@ -18,7 +18,8 @@ double MainLoss(const v1::DomainEvaluation& domain);
 double MainPerplexity(const v1::DomainEvaluation& domain);
 double MainBitsPerByte(const v1::DomainEvaluation& domain);
 
-// Return the loss after first segments, or over all tokens where sequences have a single segment.
+// Return the loss after first segments, or over all tokens where sequences have a single segment or
+// answers are scored. Validations are compared by it.
 double MainLoss(const v1::StepMetrics& step);
 double MainLoss(const v1::ValidationMetrics& validation);
 

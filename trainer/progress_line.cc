@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
-#include "trainer/validation.h"
+#include "runs/main_figures.h"
 
 namespace braid {
 namespace {
@@ -28,7 +28,7 @@ std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps) {
 
 std::string ValidationLine(int64_t step, const v1::ValidationMetrics& validation) {
   std::string line =
-      absl::StrCat("validation after step ", step, ": loss ", SelectionLoss(validation), " over ",
+      absl::StrCat("validation after step ", step, ": loss ", MainLoss(validation), " over ",
                    validation.num_windows(), " windows (best ", validation.best_loss(),
                    " after step ", validation.best_step(), ")");
   if (validation.has_accuracy()) absl::StrAppend(&line, ", accuracy ", validation.accuracy());

@@ -11,6 +11,7 @@
 #include "formats/packed_dataset.h"
 #include "model/config/model_config.h"
 #include "runs/instance_schedule.h"
+#include "runs/main_figures.h"
 
 namespace braid {
 namespace {
@@ -232,14 +233,9 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
   return metrics;
 }
 
-double SelectionLoss(const v1::ValidationMetrics& metrics) {
-  return metrics.loss_after_first_segment() != 0 ? metrics.loss_after_first_segment()
-                                                 : metrics.loss();
-}
-
 void CompareWithBest(int64_t step, int32_t patience, ValidationHistory* history,
                      v1::ValidationMetrics* metrics) {
-  const double loss = SelectionLoss(*metrics);
+  const double loss = MainLoss(*metrics);
   if (std::isfinite(loss) && (history->best_step == 0 || loss < history->best_loss)) {
     *history = {.best_loss = loss, .best_step = step, .num_worse = 0};
   } else {

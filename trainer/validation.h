@@ -72,10 +72,6 @@ class Validation {
   std::vector<Window> windows_;
 };
 
-// Returns the loss that validations are compared by: without the first segment of each window,
-// whose tokens route themselves, unless no window is longer than a segment or answers are scored.
-double SelectionLoss(const v1::ValidationMetrics& metrics);
-
 // Compares the loss after `step` with the best so far: updates `history` and sets best_loss,
 // best_step and, when `patience` > 0 validations in a row were not better, stopped_early. A loss
 // that is not a number is not better.

@@ -12,6 +12,7 @@
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 #include "proto/state_name.h"
+#include "runs/main_figures.h"
 #include "runs/run_state.h"
 #include "runs/step_remark.h"
 
@@ -126,11 +127,9 @@ std::string ExpertHealth(const v1::StepMetrics& metrics) {
 
 // Returns "2.4313 at the last validation, best 2.4011 after step 1,200; accuracy 91.2 %".
 std::string ValidationText(const v1::ValidationMetrics& validation) {
-  const double loss = validation.loss_after_first_segment() != 0
-                          ? validation.loss_after_first_segment()
-                          : validation.loss();
-  std::string text = absl::StrFormat("%.4f at the last validation, best %.4f after step %s", loss,
-                                     validation.best_loss(), WithThousands(validation.best_step()));
+  std::string text =
+      absl::StrFormat("%.4f at the last validation, best %.4f after step %s", MainLoss(validation),
+                      validation.best_loss(), WithThousands(validation.best_step()));
   if (validation.has_accuracy()) {
     absl::StrAppendFormat(&text, "; accuracy %.1f %%", 100 * validation.accuracy());
   }

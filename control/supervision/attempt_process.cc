@@ -109,10 +109,10 @@ absl::StatusOr<AttemptProcess> AttemptProcess::Start(const RunDirectory& run,
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(command.arguments.front(), ""));
   const LogFile log(run);
   if (log.descriptor < 0) return SystemError("open", run.log(), errno);
-  // The child waits until Execute. The order of the other steps:
-  //   attempt.json  names the child before it runs, and tells ranks of earlier attempts to exit
-  //   exit.json     is removed afterwards; what such a rank still writes there has another nonce
-  //   pause         gives those ranks the time to read attempt.json
+  // The child is forked now and runs its program only after Execute, below. In between:
+  // 1. attempt.json records the child. Ranks of earlier attempts read it and exit.
+  // 2. exit.json is removed. If such a rank writes it again, its nonce shows that it is old.
+  // 3. A pause of fence_seconds lets these ranks read attempt.json.
   ASSIGN_OR_RETURN(ChildProgram child,
                    ChildProgram::Fork({.program = program,
                                        .arguments = command.arguments,

@@ -174,7 +174,8 @@ class MolexClaims {
       }
       by_seed.push_back(*tasks - (*seeds[0] + *seeds[1]) / 2);
     }
-    if (by_seed.empty()) return absl::NotFoundError("there is no second seed");
+    if (by_seed.empty())
+      return absl::NotFoundError("got one seed, expected at least two to compare seeds");
     return EstimateOverSeeds(by_seed, settings_.bootstrap);
   }
 

@@ -1,6 +1,7 @@
 #include "reproduce/smoe_dropout/routing_series.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
 
@@ -40,13 +41,7 @@ SmoeCurve LossesOf(const ArmResult& run, int32_t first_positions) {
   std::map<int32_t, double> losses;  // by experts per token
   for (const HeldoutScore& score : run.heldout) {
     if (score.first_positions != first_positions || score.active_experts == 0) continue;
-    double nats = 0;
-    int64_t tokens = 0;
-    for (const DomainLoss& domain : LossByDomain(score)) {
-      nats += domain.nats;
-      tokens += domain.tokens;
-    }
-    if (tokens > 0) losses[score.active_experts] = nats / static_cast<double>(tokens);
+    if (const double loss = MeanLoss(score); !std::isnan(loss)) losses[score.active_experts] = loss;
   }
   SmoeCurve curve;
   for (const auto& [active, loss] : losses) curve.push_back({static_cast<double>(active), loss});
@@ -76,7 +71,7 @@ std::map<int32_t, double> LateMeans(const RunsOfArm& runs,
   std::map<int32_t, LateSum> sums;
   for (const ArmResult* run : runs) {
     for (const v1::StepMetrics& step : run->metrics) {
-      if (10 * step.step() <= 9 * run->metrics.back().step()) continue;
+      if (!InLastTenth(step.step(), run->metrics.back().step())) continue;
       for (const v1::LayerRouting& layer : step.routing()) {
         sums[layer.layer()].sum += number(layer);
         ++sums[layer.layer()].count;

@@ -53,12 +53,7 @@ std::optional<double> Overfitting(const ArmResult& result) {
   const HeldoutScore* const score =
       FindScore(result, ScoredRouting::kSegment, kUnscoredPositions, active);
   if (score == nullptr) return std::nullopt;
-  double nats = 0, tokens = 0;
-  for (const DomainLoss& domain : LossByDomain(*score)) {
-    nats += domain.nats;
-    tokens += static_cast<double>(domain.tokens);
-  }
-  return nats / tokens - FinalLoss(result.metrics);
+  return MeanLoss(*score) - FinalLoss(result.metrics);
 }
 
 class SmoeClaims {

@@ -15,7 +15,8 @@ constexpr uintmax_t kLeastFreeBytes = 16 * kReserveBytes;
 
 fs::path ReserveIn(const fs::path& directory) { return directory / "reserve"; }
 
-// Creates or completes the file, or removes it if there is no space for it.
+// Allocates kReserveBytes for the file, which it creates if necessary. If the disk has no space for
+// all of them, deletes the file.
 void AllocateReserve(const fs::path& file) {
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return;

@@ -94,44 +94,6 @@ TEST(ArmStatisticsTest, ActiveShareIsAveragedOverLayersAndTheEnd) {
   EXPECT_FALSE(ActiveShare({.num_experts = 8}).has_value());
 }
 
-std::vector<double> RandomDistribution(std::mt19937_64& random, int outcomes) {
-  std::exponential_distribution<double> weight(1);
-  std::vector<double> p(outcomes);
-  double sum = 0;
-  for (double& value : p) sum += value = weight(random);
-  for (double& value : p) value /= sum;
-  return p;
-}
-
-// Returns the mean Kullback-Leibler divergence from the mean.
-double NaiveDivergence(const std::vector<std::vector<double>>& distributions) {
-  double divergence = 0;
-  for (const auto& p : distributions) {
-    for (size_t i = 0; i < p.size(); ++i) {
-      double mean = 0;
-      for (const auto& q : distributions) mean += q[i] / static_cast<double>(distributions.size());
-      divergence += p[i] * std::log(p[i] / mean) / static_cast<double>(distributions.size());
-    }
-  }
-  return divergence;
-}
-
-TEST(ArmStatisticsTest, DivergenceIsTheMeanDivergenceFromTheMean) {
-  std::mt19937_64 random(3);
-  for (int count = 2; count < 8; ++count) {
-    std::vector<std::vector<double>> distributions;
-    for (int i = 0; i < count; ++i) distributions.push_back(RandomDistribution(random, 8));
-    EXPECT_NEAR(JensenShannonDivergence(distributions), NaiveDivergence(distributions), 1e-12);
-  }
-}
-
-TEST(ArmStatisticsTest, DivergenceIsBetweenZeroAndTheLogarithmOfTheNumber) {
-  const std::vector<double> p = {0.25, 0.75};
-  EXPECT_DOUBLE_EQ(JensenShannonDivergence(std::vector{p, p, p}), 0);
-  const std::vector<std::vector<double>> apart = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
-  EXPECT_NEAR(JensenShannonDivergence(apart), std::log(3.0), 1e-12);
-}
-
 TEST(ArmStatisticsTest, DivergenceIsComputedPerLayer) {
   const ArmResult result{.routing = {{"a", {{0.5, 0.5}, {1, 0}}}, {"b", {{0.5, 0.5}, {0, 1}}}}};
   const std::vector<double> divergence = DivergenceByLayer(result);

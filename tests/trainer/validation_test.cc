@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/main_figures.h"
 #include "runs/run_spec.h"
 #include "runs/validation_spec.h"
 #include "tests/base/status_matchers.h"
@@ -212,9 +213,9 @@ TEST_F(ValidationTest, BestCheckpointOutlivesNewerOnes) {
   const auto validations = Validations(run);
   const int64_t best = validations.back().best_step();
   ASSERT_LT(best, 20);
-  const auto lowest = std::min_element(
-      validations.begin(), validations.end(),
-      [](const auto& a, const auto& b) { return SelectionLoss(a) < SelectionLoss(b); });
+  const auto lowest =
+      std::min_element(validations.begin(), validations.end(),
+                       [](const auto& a, const auto& b) { return MainLoss(a) < MainLoss(b); });
   EXPECT_EQ(best, 4 * (lowest - validations.begin() + 1));
   EXPECT_THAT(*CheckpointSteps(run.checkpoints()), ElementsAre(20, best));
 }

@@ -20,7 +20,17 @@
 namespace braid {
 namespace reattach_test {
 
-class ReattachTest : public SupervisorFixture {};
+class ReattachTest : public SupervisorFixture {
+ protected:
+  // Kills the supervisor of a failed attempt in the pause before the restart.
+  void KillInThePause(pid_t* supervisor) {
+    Launch("crashing");
+    LengthenPause(60);
+    *supervisor = Start();
+    ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
+    Kill(*supervisor);
+  }
+};
 
 // mpirun and the numbering of events continue.
 TEST_F(ReattachTest, NewSupervisorReattachesToRunningMpirun) {
@@ -88,11 +98,8 @@ TEST_F(ReattachTest, LostRunThatWasAskedToStopIsStopped) {
 
 // The supervisor is killed in the pause before a restart; the failure must not be counted again.
 TEST_F(ReattachTest, FailureBeforeThePauseCountsOnce) {
-  Launch("crashing");
-  LengthenPause(60);
-  const pid_t supervisor = Start();
-  ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
-  Kill(supervisor);
+  pid_t supervisor = 0;
+  ASSERT_NO_FATAL_FAILURE(KillInThePause(&supervisor));
   const std::string nonce = ReadProcessRecord(run_.attempt())->nonce;
   ASSERT_TRUE(run_.WriteExit({std::string(kFailed), "already recorded", 0, nonce, false}).ok());
   ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
@@ -108,11 +115,8 @@ TEST_F(ReattachTest, FailureBeforeThePauseCountsOnce) {
 
 // The trainer had hung while exiting.
 TEST_F(ReattachTest, FailedAttemptMayHaveSucceeded) {
-  Launch("crashing");
-  LengthenPause(60);
-  const pid_t supervisor = Start();
-  ASSERT_TRUE(Reaches(v1::RUN_RESTARTING));
-  Kill(supervisor);
+  pid_t supervisor = 0;
+  ASSERT_NO_FATAL_FAILURE(KillInThePause(&supervisor));
   const std::string nonce = ReadProcessRecord(run_.attempt())->nonce;
   ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10, nonce, false}).ok());
   ASSERT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());

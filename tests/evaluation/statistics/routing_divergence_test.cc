@@ -51,6 +51,8 @@ TEST(RoutingDivergenceTest, StaysWithinItsBounds) {
   const std::vector<double> uneven = {0.1, 0.2, 0.3, 0.4};
   EXPECT_EQ(JensenShannonDivergence({}), 0);
   EXPECT_EQ(JensenShannonDivergence(std::vector<std::vector<double>>(1, uneven)), 0);
+  const std::vector<std::vector<double>> exact(3, {0.25, 0.75});
+  EXPECT_EQ(JensenShannonDivergence(exact), 0);
   const std::vector<std::vector<double>> alike(3, uneven);
   EXPECT_NEAR(JensenShannonDivergence(alike), 0, 1e-15);
   EXPECT_GE(JensenShannonDivergence(alike), 0);

@@ -4,8 +4,10 @@
 #ifndef BRAID_BASE_DATABASE_JOURNAL_H_
 #define BRAID_BASE_DATABASE_JOURNAL_H_
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 
@@ -26,6 +28,23 @@ absl::StatusOr<DatabaseJournal> ChooseJournal(const std::filesystem::path& direc
 // Returns the statements that a new connection to the database `file` executes, before any others.
 // They convert a database that has the other journal.
 std::string JournalPragmas(const std::filesystem::path& file, const DatabaseJournal& journal);
+
+// Executes these statements on a new connection, an SQLite::Database with `busy_timeout_ms`. SQLite
+// does not wait for that long when two programs change the journal at a time, as when both create
+// the database, so they are repeated here. Throws SQLite::Exception.
+template <class Database>
+void SetJournal(const std::filesystem::path& file, const DatabaseJournal& journal,
+                int busy_timeout_ms, Database* database) {
+  constexpr int kOk = 0, kBusy = 5;  // SQLITE_OK, SQLITE_BUSY
+  const std::string pragmas = JournalPragmas(file, journal);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_timeout_ms);
+  int code = database->tryExec(pragmas);
+  while (code == kBusy && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    code = database->tryExec(pragmas);
+  }
+  if (code != kOk) database->exec(pragmas);
+}
 
 }  // namespace braid
 

@@ -67,7 +67,7 @@ class RunStore::Impl {
       : home(std::move(home_path)),
         file(state / "runs.sqlite"),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {
-    database.exec(JournalPragmas(file, journal));
+    SetJournal(file, journal, kBusyTimeoutMs, &database);
     CreateTables();
   }
 

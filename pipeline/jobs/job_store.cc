@@ -101,7 +101,8 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::
     ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(home));
     auto database = std::make_unique<SQLite::Database>(
         path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs);
-    database->exec(JournalPragmas(path, journal) + "PRAGMA foreign_keys=ON");
+    SetJournal(path, journal, kBusyTimeoutMs, database.get());
+    database->exec("PRAGMA foreign_keys=ON");
     RETURN_IF_ERROR(CheckVersion(*database, path));
     SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
     JobTable::CreateTables(*database);

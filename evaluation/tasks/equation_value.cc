@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
 
 namespace braid {
@@ -18,18 +20,24 @@ bool IsVariableCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
 
-// A recursive-descent parser. After an error `failed` is set and values have no meaning.
+// An expression: its value, and its text in prefix notation.
+struct Term {
+  double value = 0;
+  std::string prefix = {};
+};
+
+// A recursive-descent parser. After an error `failed` is set and terms have no meaning.
 class ExpressionParser {
  public:
   explicit ExpressionParser(std::string_view text) : text_(text) {}
 
-  std::optional<double> Infix() { return Finished(Sum()); }
-  std::optional<double> Prefix() { return Finished(PrefixTerm()); }
+  std::optional<Term> Infix() { return Finished(Sum()); }
+  std::optional<Term> Prefix() { return Finished(PrefixTerm()); }
 
  private:
-  std::optional<double> Finished(double value) {
-    if (failed_ || Next() != '\0' || !std::isfinite(value)) return std::nullopt;
-    return value;
+  std::optional<Term> Finished(Term term) {
+    if (failed_ || Next() != '\0' || !std::isfinite(term.value)) return std::nullopt;
+    return term;
   }
 
   // Returns the next character that is not white space; 0 at the end.
@@ -46,64 +54,65 @@ class ExpressionParser {
     return true;
   }
 
-  double Fail() {
+  // Returns the one that was taken; 0 if none was.
+  char TakeEither(char a, char b) {
+    if (failed_) return '\0';
+    return Take(a) ? a : Take(b) ? b : '\0';
+  }
+
+  Term Fail() {
     failed_ = true;
-    return 0;
+    return {};
   }
 
-  double Sum() {
-    double value = Product();
-    while (!failed_ && (Next() == '+' || Next() == '-')) {
-      if (Take('+')) {
-        value += Product();
-      } else {
-        Take('-');
-        value -= Product();
-      }
-    }
-    return value;
+  static Term Combined(char sign, const Term& a, const Term& b) {
+    const double value = sign == '+'   ? a.value + b.value
+                         : sign == '-' ? a.value - b.value
+                         : sign == '*' ? a.value * b.value
+                                       : a.value / b.value;
+    return {value, absl::StrCat(std::string(1, sign), " ", a.prefix, " ", b.prefix)};
   }
 
-  double Product() {
-    double value = Factor();
-    while (!failed_ && (Next() == '*' || Next() == '/')) {
-      if (Take('*')) {
-        value *= Factor();
-      } else {
-        Take('/');
-        value /= Factor();
-      }
-    }
-    return value;
+  Term Sum() {
+    Term term = Product();
+    while (const char sign = TakeEither('+', '-')) term = Combined(sign, term, Product());
+    return term;
   }
 
-  double Factor() {
+  Term Product() {
+    Term term = Factor();
+    while (const char sign = TakeEither('*', '/')) term = Combined(sign, term, Factor());
+    return term;
+  }
+
+  Term Factor() {
     if (++depth_ > kDeepest) return Fail();
-    double value = 0;
+    Term term;
     if (Take('-')) {
-      value = -Factor();
+      term = Combined('-', {0, "0"}, Factor());
     } else if (Take('(')) {
-      value = Sum();
+      term = Sum();
       if (!Take(')')) Fail();
     } else {
-      value = Operand();
+      term = Operand();
     }
     --depth_;
-    return value;
+    return term;
   }
 
-  double PrefixTerm() {
+  Term PrefixTerm() {
     const char sign = Next();
     if (!IsOperator(sign)) return Operand();
     if (++depth_ > kDeepest) return Fail();
     Take(sign);
-    const double a = PrefixTerm(), b = failed_ ? 0 : PrefixTerm();
+    const Term a = PrefixTerm();
+    const Term b = failed_ ? Term() : PrefixTerm();
     --depth_;
-    return sign == '+' ? a + b : sign == '-' ? a - b : sign == '*' ? a * b : a / b;
+    return Combined(sign, a, b);
   }
 
   // A number, or a name.
-  double Operand() {
+  Term Operand() {
     Next();
     size_t size = 0;
     while (size < text_.size() && (IsVariableCharacter(text_[size]) || text_[size] == '.')) ++size;
@@ -112,9 +121,9 @@ class ExpressionParser {
     double value = 0;
     if (word.empty()) return Fail();
     if (absl::ascii_isdigit(static_cast<unsigned char>(word[0])) || word[0] == '.') {
-      return absl::SimpleAtod(word, &value) ? value : Fail();
+      return absl::SimpleAtod(word, &value) ? Term{value, word} : Fail();
     }
-    return 2 + UnitInterval(Mix64(0xE9, absl::AsciiStrToLower(word)));
+    return {2 + UnitInterval(Mix64(0xE9, absl::AsciiStrToLower(word))), word};
   }
 
   std::string_view text_;
@@ -146,7 +155,14 @@ std::optional<double> EquationValue(std::string_view text) {
     return IsVariable(right) ? EquationValue(left) : std::nullopt;
   }
   const bool prefix = text.size() > 1 && IsOperator(text[0]) && text[1] == ' ';
-  return prefix ? ExpressionParser(text).Prefix() : ExpressionParser(text).Infix();
+  const std::optional<Term> term =
+      prefix ? ExpressionParser(text).Prefix() : ExpressionParser(text).Infix();
+  return term.has_value() ? std::optional(term->value) : std::nullopt;
+}
+
+std::optional<std::string> PrefixNotation(std::string_view infix) {
+  std::optional<Term> term = ExpressionParser(infix).Infix();
+  return term.has_value() ? std::optional(std::move(term->prefix)) : std::nullopt;
 }
 
 bool SolvesEquation(std::string_view answer, std::string_view reference) {

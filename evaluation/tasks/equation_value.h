@@ -1,8 +1,9 @@
-// The value of an arithmetic expression that a model writes.
+// Arithmetic expressions, as in word problems and as models write them: their values and notation.
 #ifndef BRAID_EVALUATION_TASKS_EQUATION_VALUE_H_
 #define BRAID_EVALUATION_TASKS_EQUATION_VALUE_H_
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace braid {
@@ -14,6 +15,10 @@ namespace braid {
 // equal values. Of an equation whose one side is a single name, the value is that of the other
 // side. Nullopt for a text that is not an expression, or divides by zero.
 std::optional<double> EquationValue(std::string_view text);
+
+// Returns an expression in infix notation in prefix notation, its numbers and names as they are:
+// "* - 8 3 2" for "(8 - 3) * 2", "- 0 x" for "-x". Nullopt as for EquationValue.
+std::optional<std::string> PrefixNotation(std::string_view infix);
 
 // Returns whether both texts have a value and these agree to 1e-6 of it.
 bool SolvesEquation(std::string_view answer, std::string_view reference);

@@ -2,11 +2,14 @@
 
 #include <re2/re2.h>
 
+#include <optional>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "evaluation/tasks/equation_value.h"
 
 namespace braid {
 namespace {
@@ -90,6 +93,13 @@ absl::Status FieldRule::Edit(const TaskRecord& record, std::string* text) const 
     *text = group;
   }
   for (const auto& [pattern, with] : replace_) RE2::GlobalReplace(text, *pattern, with);
+  if (!field_.prefix_notation()) return absl::OkStatus();
+  std::optional<std::string> prefix = PrefixNotation(*text);
+  if (!prefix.has_value()) {
+    return RecordError(record, absl::StrCat("field \"", field_.name(), "\": \"", *text,
+                                            "\" is not an arithmetic expression"));
+  }
+  *text = *std::move(prefix);
   return absl::OkStatus();
 }
 

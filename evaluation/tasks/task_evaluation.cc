@@ -152,6 +152,14 @@ v1::TaskResult Summarize(const LoadedTask& task, const TaskEvaluationOptions& op
   return result;
 }
 
+// Opens the log with the answers of a model to a task.
+absl::StatusOr<std::unique_ptr<AnswerLog>> OpenAnswers(const LoadedTask& task,
+                                                       const AskedModel& model,
+                                                       const TaskEvaluationOptions& options) {
+  return AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
+                         [&](const ExampleAnswer& answer) { return Fits(task, answer); });
+}
+
 }  // namespace
 
 std::vector<int64_t> SampleExamples(int64_t total, int64_t count) {
@@ -196,10 +204,7 @@ std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& mode
 absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
                                                          const AskedModel& model,
                                                          const TaskEvaluationOptions& options) {
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<AnswerLog> log,
-      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
-                      [&](const ExampleAnswer& answer) { return Fits(task, answer); }));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AnswerLog> log, OpenAnswers(task, model, options));
   const std::vector<int64_t> examples =
       SampleExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
   for (const int64_t example : examples) {
@@ -216,10 +221,7 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
   RETURN_IF_ERROR(CheckAnswerable(task.spec, model));
   RETURN_IF_ERROR(CheckShots(model, options));
   ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesOfChoices(task.spec, model.classes));
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<AnswerLog> log,
-      AnswerLog::Open(AnswersPath(task, model, options), Header(task, model, options),
-                      [&](const ExampleAnswer& answer) { return Fits(task, answer); }));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AnswerLog> log, OpenAnswers(task, model, options));
   const std::vector<int64_t> examples =
       SampleExamples(static_cast<int64_t>(task.examples.size()), options.max_examples);
   const DemonstrationSet shots(task, ShotsOf(task.spec, options.num_shots), options.seed,

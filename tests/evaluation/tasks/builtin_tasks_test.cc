@@ -112,6 +112,18 @@ TEST(BuiltinTasksTest, ProblemsOfMawpsGetTheirNumbersBackForSvamp) {
   EXPECT_EQ(shown(2), "Problem: No numbers of 3\nEquation: 3");
 }
 
+TEST(BuiltinTasksTest, AnEquationThatIsNoneIsAnErrorOfItsRecord) {
+  ScratchDirectory scratch;
+  std::filesystem::create_directories(scratch / "svamp");
+  std::filesystem::create_directories(scratch / "mawps");
+  PutFile(scratch / "mawps/train.csv", "Question,Numbers,Equation\na number0,3.0,number0\n");
+  PutFile(scratch / "svamp/SVAMP.json",
+          R"json([{"Body": "b", "Question": "q", "Equation": "( 3.0 - )"}])json");
+  EXPECT_FAILS(LoadTask(BuiltinTask("svamp").value(), scratch.path(), 0).status(),
+               absl::StatusCode::kInvalidArgument, "SVAMP.json",
+               "\"( 3 - )\" is not an arithmetic expression");
+}
+
 TEST(BuiltinTasksTest, ErrorsInRecordsNameTheirPlace) {
   ScratchDirectory scratch;
   std::filesystem::create_directories(scratch / "piqa");

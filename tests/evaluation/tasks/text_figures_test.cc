@@ -158,6 +158,23 @@ TEST(EquationValueTest, ComparesValues) {
   }
 }
 
+TEST(EquationValueTest, InfixNotationBecomesPrefixNotation) {
+  for (const auto& [infix, prefix] : std::map<std::string, std::string>{
+           {"( ( 8 - 3 ) * 2 )", "* - 8 3 2"},
+           {"2*(12+5)", "* 2 + 12 5"},
+           {"9-3-2.50", "- - 9 3 2.50"},
+           {"1+6/3*number0", "+ 1 * / 6 3 number0"},
+           {"(800/2)-((2200-(800/2)*5)/4)", "- / 800 2 / - 2200 * / 800 2 5 4"},
+           {"-4 + 6", "+ - 0 4 6"},
+           {"7", "7"}}) {
+    EXPECT_EQ(PrefixNotation(infix), prefix);
+    EXPECT_TRUE(SolvesEquation(prefix, infix)) << infix;
+  }
+  for (const std::string bad : {"", "3 +", "(3", "3 4", "1 / 0", "x = 3", "three + 4 apples"}) {
+    EXPECT_EQ(PrefixNotation(bad), std::nullopt) << bad;
+  }
+}
+
 // A task with free answers in groups, from files of a test.
 class GroupedTaskTest : public testing::Test {
  protected:

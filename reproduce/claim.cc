@@ -94,8 +94,8 @@ std::optional<double> ClaimBuilder::AddAnswers(const std::string& name,
                                                std::optional<VerdictRule> rule,
                                                const TaskContrast& contrast) {
   const auto estimate = TaskEffect(evidence_, contrast, settings_.bootstrap);
-  AddPart(name, contrast.measure == TaskMeasure::kAnswerLoss ? kAnswerUnit : "share of answers",
-          rule, estimate);
+  AddPart(name, contrast.measure == TaskMeasure::kAnswerLoss ? kAnswerUnit : kAnswerShareUnit, rule,
+          estimate);
   return estimate.ok() ? std::optional(estimate->effect) : std::nullopt;
 }
 

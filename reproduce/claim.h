@@ -51,6 +51,7 @@ struct Claim {
 
 inline constexpr char kLossUnit[] = "nats per token";
 inline constexpr char kAnswerUnit[] = "nats per answer";
+inline constexpr char kAnswerShareUnit[] = "share of answers";
 
 struct ClaimSettings {
   PairedBootstrapOptions bootstrap = {};

@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/file_lock.h"
+#include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "client/follow.h"
 #include "client/gathered_corpus.h"
@@ -62,7 +63,7 @@ class ElapsedSeconds {
     while (true) {
       ended.wait_for(lock, stop, std::chrono::seconds(5), [] { return false; });
       // Without the file, the reported time is too short.
-      WriteFileAtomically(file_, absl::StrCat(seconds(), "\n")).IgnoreError();
+      WriteUserFile(file_, absl::StrCat(seconds(), "\n")).IgnoreError();
       if (stop.stop_requested()) return;
     }
   }
@@ -309,8 +310,8 @@ absl::Status WriteResults(const Session& session, const ReproductionOptions& opt
                           const Reproduction& reproduction) {
   const std::string json = ReproductionJson(reproduction);
   const std::filesystem::path page = options.output_dir / "reproduction.html";
-  RETURN_IF_ERROR(WriteFileAtomically(page, RenderReproduction(reproduction)));
-  RETURN_IF_ERROR(WriteFileAtomically(options.output_dir / "reproduction.json", json));
+  RETURN_IF_ERROR(WriteUserFile(page, RenderReproduction(reproduction)));
+  RETURN_IF_ERROR(WriteUserFile(options.output_dir / "reproduction.json", json));
   if (session.json) {
     std::cout << json << std::flush;
     return absl::OkStatus();

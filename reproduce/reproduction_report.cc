@@ -1,7 +1,5 @@
 #include "reproduce/reproduction_report.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/message_json.h"
 #include "reproduce/arm_statistics.h"
 
 namespace braid {
@@ -122,15 +121,6 @@ double HeldoutLoss(const ArmResult& result, const PlannedScore& planned) {
   return score == nullptr ? std::numeric_limits<double>::quiet_NaN() : MeanLoss(*score);
 }
 
-// Returns every field of a message under its name in the .proto file.
-json MessageJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
-  return status.ok() ? json::parse(text, nullptr, /*allow_exceptions=*/false) : json();
-}
-
 json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
   json object = {{"name", domain.name},
                  {"num_tokens", domain.num_tokens},
@@ -186,7 +176,8 @@ std::string ReproductionJson(const Reproduction& reproduction) {
                  {"confidence", reproduction.confidence},
                  {"corpus", reproduction.corpus_paths},
                  {"datasets", reproduction.dataset_dirs},
-                 {"spec", MessageJson(reproduction.spec)},
+                 {"spec", json::parse(MessageToJson(reproduction.spec).value_or("null"), nullptr,
+                                      /*allow_exceptions=*/false)},
                  {"notes", reproduction.notes},
                  {"seconds", reproduction.seconds},
                  {"domains", json::array()},

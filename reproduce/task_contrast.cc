@@ -1,7 +1,7 @@
 #include "reproduce/task_contrast.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -20,10 +20,42 @@ std::string TunedText(const SignedTuning& arm, const AskedTask& task, uint64_t s
   return absl::StrCat("the run of ", arm.arm, " on ", TunedOn(arm, task), ", seed ", seed);
 }
 
-// Returns the values of the examples of a task, or NotFound.
-absl::StatusOr<const ExampleValues*> ValuesOf(const Evidence& evidence, const SignedTuning& arm,
-                                              const AskedTask& task, TaskMeasure measure,
-                                              uint64_t seed) {
+absl::StatusOr<SeedMeasurement> MeasureTasks(const Evidence& evidence, const TaskContrast& contrast,
+                                             uint64_t seed) {
+  SeedMeasurement measurement;
+  for (const AskedTask& task : contrast.tasks) {
+    ExampleValues differences;
+    for (const SignedTuning& arm : contrast.arms) {
+      ASSIGN_OR_RETURN(const ExampleValues* values,
+                       TaskValues(evidence, arm, task, contrast.measure, seed));
+      if (differences.empty()) differences.resize(values->size());
+      if (differences.size() != values->size()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(TunedText(arm, task, seed), ", was scored on ", values->size(),
+                         " examples of ", task.asked, ", another model on ", differences.size(),
+                         "; repeat the experiment in a new directory"));
+      }
+      for (size_t i = 0; i < values->size(); ++i) differences[i] += arm.sign * (*values)[i];
+    }
+    measurement.push_back(TaskStratum(std::move(differences), contrast.tasks.size()));
+  }
+  return measurement;
+}
+
+}  // namespace
+
+std::set<uint64_t> TunedSeeds(const Evidence& evidence) {
+  std::set<uint64_t> seeds;
+  for (const ArmResult& result : evidence.results) {
+    if (!result.task.empty()) seeds.insert(result.seed);
+  }
+  return seeds;
+}
+
+absl::StatusOr<const std::vector<double>*> TaskValues(const Evidence& evidence,
+                                                      const SignedTuning& arm,
+                                                      const AskedTask& task, TaskMeasure measure,
+                                                      uint64_t seed) {
   const auto run = std::ranges::find_if(evidence.results, [&](const ArmResult& result) {
     return result.arm == arm.arm && result.task == TunedOn(arm, task) && result.seed == seed;
   });
@@ -40,43 +72,18 @@ absl::StatusOr<const ExampleValues*> ValuesOf(const Evidence& evidence, const Si
                                           task.asked, " in the required way"));
 }
 
-absl::StatusOr<SeedMeasurement> MeasureTasks(const Evidence& evidence, const TaskContrast& contrast,
-                                             uint64_t seed) {
-  SeedMeasurement measurement;
-  for (const AskedTask& task : contrast.tasks) {
-    ExampleValues differences;
-    for (const SignedTuning& arm : contrast.arms) {
-      ASSIGN_OR_RETURN(const ExampleValues* values,
-                       ValuesOf(evidence, arm, task, contrast.measure, seed));
-      if (differences.empty()) differences.resize(values->size());
-      if (differences.size() != values->size()) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(TunedText(arm, task, seed), ", was scored on ", values->size(),
-                         " examples of ", task.asked, ", another model on ", differences.size(),
-                         "; repeat the experiment in a new directory"));
-      }
-      for (size_t i = 0; i < values->size(); ++i) differences[i] += arm.sign * (*values)[i];
-    }
-    const std::vector<double> ones(differences.size(), 1.0);
-    measurement.push_back(
-        {.terms = {{.coefficient = 1.0 / static_cast<double>(contrast.tasks.size()),
-                    .numerators = differences,
-                    .denominators = ones}}});
-  }
-  return measurement;
+Stratum TaskStratum(std::vector<double> differences, size_t num_tasks) {
+  RatioTerm term = {.coefficient = 1.0 / static_cast<double>(num_tasks)};
+  term.denominators.assign(differences.size(), 1.0);
+  term.numerators = std::move(differences);
+  return {.terms = {std::move(term)}};
 }
-
-}  // namespace
 
 absl::StatusOr<EffectEstimate> TaskEffect(const Evidence& evidence, const TaskContrast& contrast,
                                           const PairedBootstrapOptions& options) {
-  std::set<uint64_t> tuned;
-  for (const ArmResult& result : evidence.results) {
-    if (!result.task.empty()) tuned.insert(result.seed);
-  }
   absl::Status missing = absl::NotFoundError("no model was fine-tuned");
   std::vector<SeedMeasurement> seeds;
-  for (const uint64_t seed : tuned) {
+  for (const uint64_t seed : TunedSeeds(evidence)) {
     absl::StatusOr<SeedMeasurement> measured = MeasureTasks(evidence, contrast, seed);
     if (measured.ok()) {
       seeds.push_back(*std::move(measured));

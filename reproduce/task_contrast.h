@@ -7,6 +7,8 @@
 #ifndef BRAID_REPRODUCE_TASK_CONTRAST_H_
 #define BRAID_REPRODUCE_TASK_CONTRAST_H_
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,19 @@ struct TaskContrast {
   std::vector<AskedTask> tasks = {};
   TaskMeasure measure = TaskMeasure::kAnswerLoss;
 };
+
+// Returns the seeds of fine-tuned models.
+std::set<uint64_t> TunedSeeds(const Evidence& evidence);
+
+// Returns the values of a model by example; the sign of `arm` does not matter. NotFound, naming the
+// model, if it has no result or was not scored so.
+absl::StatusOr<const std::vector<double>*> TaskValues(const Evidence& evidence,
+                                                      const SignedTuning& arm,
+                                                      const AskedTask& task, TaskMeasure measure,
+                                                      uint64_t seed);
+
+// Returns the part of an effect that is the mean over the examples of one of `num_tasks` tasks.
+Stratum TaskStratum(std::vector<double> differences, size_t num_tasks);
 
 // Returns the effect over the seeds for which all arms were tuned and scored on all tasks. Examples
 // and seeds are crossed (evaluation/statistics/paired_bootstrap.h): the same draw of examples

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
+#include "reproduce/setting_search.h"
 
 namespace braid {
 namespace {
@@ -13,6 +15,7 @@ namespace {
 constexpr char kBaseArm[] = "base";
 constexpr char kSentiment[] = "sst2";
 constexpr char kEquations[] = "mawps";
+constexpr char kOtherEquations[] = "asdiv";
 constexpr int64_t kSentimentTokens = 90000;
 constexpr int64_t kEquationTokens = 80000;
 // Below the loss of guessing between two answers, ln 2, by the smallest gain of interest.
@@ -41,7 +44,11 @@ std::vector<TunedTask> TunedTasks() {
        .parts = {kSentiment, kEquations},
        .is_extra = true,
        .num_tokens = kSentimentTokens + kEquationTokens},
-      {.name = kTextTask, .is_extra = true, .num_tokens = 150000}};
+      {.name = kTextTask, .is_extra = true, .num_tokens = 150000},
+      {.name = kNumbersTask,
+       .is_extra = true,
+       .further = {kOtherEquations},
+       .num_tokens = kEquationTokens}};
   for (const int percent : {10, 30}) {
     for (size_t own = 0; own < 2; ++own) {
       tasks.push_back({.name = PartialTask(tasks[own].name, percent),
@@ -109,6 +116,10 @@ std::vector<AskedTask> OwnTasks() { return {{kSentiment, kSentiment}, {kEquation
 
 std::vector<AskedTask> OtherTasks() { return {{kSentiment, "amazon"}, {kSentiment, "yelp"}}; }
 
+std::vector<AskedTask> OtherEquations() {
+  return {{kNumbersTask, kNumbersTask}, {kNumbersTask, kOtherEquations}};
+}
+
 TaskContrast AnswerDifference(const std::string& first, const std::string& second,
                               std::vector<AskedTask> tasks) {
   return {.arms = {{+1, first}, {-1, second}}, .tasks = std::move(tasks)};
@@ -123,6 +134,30 @@ void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder) {
     builder.AddAnswers(absl::StrCat("right answers of ", arm, " minus plain, ", task.asked),
                        std::nullopt, figure);
   }
+}
+
+void ReportSearch(const std::vector<std::string>& settings, ClaimBuilder& builder) {
+  const absl::StatusOr<SearchedGain> gain = GainOfSearch(
+      builder.evidence(), {.plain = kPlainTuning, .settings = settings, .tasks = OwnTasks()},
+      builder.settings().bootstrap);
+  const auto add = [&](const std::string& chosen_by, EffectEstimate SearchedGain::*estimate) {
+    const std::string name = absl::StrCat("right answers of the best of ", settings.size(),
+                                          " settings minus plain, chosen by ", chosen_by);
+    if (gain.ok()) {
+      builder.AddPart(name, kAnswerShareUnit, std::nullopt, (*gain).*estimate);
+    } else {
+      builder.AddPart(name, kAnswerShareUnit, std::nullopt, gain.status());
+    }
+  };
+  add("the same examples", &SearchedGain::on_same_examples);
+  add("other examples", &SearchedGain::on_other_examples);
+  if (!gain.ok()) return;
+  std::vector<std::string> choices;
+  for (size_t i = 0; i < gain->chosen.size(); ++i) {
+    choices.push_back(absl::StrCat(gain->chosen[i], " on ", OwnTasks()[i].asked));
+  }
+  builder.AddNote(absl::StrCat("A search for the most right answers, as papers do it, chooses ",
+                               absl::StrJoin(choices, " and "), "."));
 }
 
 std::string GuessingCaution(const Evidence& evidence) {

@@ -20,6 +20,8 @@ inline constexpr char kPlainTuning[] = "plain";
 inline constexpr char kTopicTask[] = "agnews";
 inline constexpr char kJointTask[] = "joint";
 inline constexpr char kTextTask[] = "e2e";
+// Equations of problems with their numbers: tuned on those of MAWPS, asked on SVAMP.
+inline constexpr char kNumbersTask[] = "svamp";
 
 // Returns the name of the extra task with a share of the examples of one of OwnTasks().
 std::string PartialTask(const std::string& task, int percent);
@@ -30,9 +32,10 @@ Experiment TunedExperiment();
 // Returns an arm that trains adapters of rank 8 on q and v, by default of the base model as it is.
 ArmDefinition AdapterArm(const std::string& name, const std::string& description);
 
-// Returns the tasks on which models are tuned, and tasks of another origin.
+// Returns the tasks on which models are tuned, and tasks of another origin: sentiment, equations.
 std::vector<AskedTask> OwnTasks();
 std::vector<AskedTask> OtherTasks();
+std::vector<AskedTask> OtherEquations();
 
 // Returns the loss of `first` minus that of `second` on `tasks`.
 TaskContrast AnswerDifference(const std::string& first, const std::string& second,
@@ -41,6 +44,10 @@ TaskContrast AnswerDifference(const std::string& first, const std::string& secon
 // Reports the loss of plain tuning minus that of `arm`, and the right answers of `arm` minus those
 // of plain tuning, for each task on its own.
 void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder);
+
+// Reports what a search for the setting with the most right answers on each task finds
+// (setting_search.h).
+void ReportSearch(const std::vector<std::string>& settings, ClaimBuilder& builder);
 
 // Returns a caution if plain tuning is no better than guessing on a task of two choices; otherwise
 // "".

@@ -40,6 +40,9 @@ class EmoeClaims {
     Gain(builder, "plain minus emoe", kPlainTuning, kEmoe);
     Gain(builder, "plain minus emoe, all parameters trained", "full-plain", "full-emoe");
     ReportSingleTasks(kEmoe, builder);
+    ReportSearch(
+        {kEmoe, kQuarter, "8-experts", "32-experts", "two-layers", "second-layer", "every-layer"},
+        builder);
     builder.AddAnswers("plain minus emoe, agnews", std::nullopt,
                        AnswerDifference(kPlainTuning, kEmoe, {{kTopicTask, kTopicTask}}));
     const std::string caution = GuessingCaution(evidence_);
@@ -55,6 +58,8 @@ class EmoeClaims {
                  .paper_result = "mean rank 4.37 against 4.86, 3.88 against 5.61"});
     builder.AddAnswers("plain minus emoe, tuned on sst2, on amazon and yelp", kAnswerGain,
                        AnswerDifference(kPlainTuning, kEmoe, OtherTasks()));
+    builder.AddAnswers("plain minus emoe, tuned on equations of mawps, on svamp and asdiv",
+                       kAnswerGain, AnswerDifference(kPlainTuning, kEmoe, OtherEquations()));
     return builder.Finish();
   }
 
@@ -100,9 +105,9 @@ class EmoeClaims {
                                     .source = "six tasks of GLUE, BERT-Large",
                                     .paper_result = "plain 83.69; top +0.92, not-top -0.20, "
                                                     "bottom -0.48"});
-    Gain(builder, "plain minus emoe", kPlainTuning, kEmoe);
-    Gain(builder, "not-top minus plain", "not-top", kPlainTuning);
-    Gain(builder, "bottom minus plain", "bottom", kPlainTuning);
+    Gain(builder, "plain minus top-4", kPlainTuning, kQuarter);
+    Gain(builder, "not-top-4 minus plain", "not-top-4", kPlainTuning);
+    Gain(builder, "bottom-4 minus plain", "bottom-4", kPlainTuning);
     return builder.Finish();
   }
 
@@ -123,8 +128,10 @@ class EmoeClaims {
                                     .paper_result = "plain 78.87, one layer 80.14, every second "
                                                     "layer 78.17"});
     Gain(builder, "every-layer minus emoe", "every-layer", kEmoe);
-    builder.AddAnswers("second-layer minus emoe", std::nullopt,
-                       AnswerDifference("second-layer", kEmoe));
+    for (const std::string arm : {"two-layers", "second-layer"}) {
+      builder.AddAnswers(absl::StrCat(arm, " minus emoe"), std::nullopt,
+                         AnswerDifference(arm, kEmoe));
+    }
     return builder.Finish();
   }
 

@@ -10,6 +10,8 @@ namespace braid {
 
 // Name of the arm of the method.
 inline constexpr char kEmoe[] = "emoe";
+// The same with a quarter of the experts instead of half.
+inline constexpr char kQuarter[] = "top-4";
 // Scoring of routed tuning as the dense model that the experts are slices of, and scoring of plain
 // tuning with experts.
 inline constexpr char kRecomposed[] = "recomposed";

@@ -1,7 +1,9 @@
 #include "reproduce/emoe/emoe_experiment.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "reproduce/emoe/emoe_claims.h"
 #include "reproduce/tuned_experiment.h"
 
@@ -22,7 +24,6 @@ constexpr int32_t kEmoeExperts = 16;
 
 // Arms that --quick leaves out.
 constexpr char kLearnedGate[] = "learned-gate";
-constexpr char kSecondLayer[] = "second-layer";
 constexpr char kCopies[] = "copies";
 
 // Half of 16 experts of the last layer but one, by clustered keys.
@@ -50,9 +51,18 @@ ArmDefinition SplitArm(const std::string& name, const std::string& description,
   return arm;
 }
 
+// Returns emoe with another number of experts, of which tokens use `active`.
+ArmDefinition SizeArm(const std::string& name, int32_t num_experts, int32_t active) {
+  v1::ExpertSplit split = EmoeSplit();
+  split.set_num_experts(num_experts);
+  split.set_active_experts(active);
+  return SplitArm(name, absl::StrCat("emoe with ", active, " of ", num_experts, " experts"), split);
+}
+
 ArmDefinition SelectionArm(const std::string& name, const std::string& description,
                            v1::TokenRouting::Selection selection) {
-  ArmDefinition arm = SplitArm(name, description, EmoeSplit());
+  ArmDefinition arm = SizeArm(name, kEmoeExperts, kEmoeExperts / 4);
+  arm.description = description;
   arm.settings.mutable_model()->mutable_routing()->mutable_token()->set_selection(selection);
   return arm;
 }
@@ -101,7 +111,7 @@ ArmDefinition LayersArm(const std::string& name, const std::string& description,
 }
 
 std::vector<std::string> ExtraTasks() {
-  std::vector<std::string> names = {kTopicTask, kJointTask};
+  std::vector<std::string> names = {kTopicTask, kJointTask, kNumbersTask};
   for (const AskedTask& task : OwnTasks()) {
     for (const int percent : {10, 30}) names.push_back(PartialTask(task.asked, percent));
   }
@@ -134,9 +144,6 @@ std::vector<ArmDefinition> EmoeArms() {
       plain,
       emoe,
       dropout,
-      SelectionArm("not-top", "emoe with the 8 experts of the lowest scores but top",
-                   v1::TokenRouting::NOT_TOP),
-      SelectionArm("bottom", "emoe with the 8 lowest scores", v1::TokenRouting::BOTTOM),
       SplitArm("contiguous", "emoe with experts in the order of the units",
                EmoeSplit(v1::ExpertSplit::CONTIGUOUS)),
       SplitArm("random", "emoe with random groups of units", EmoeSplit(v1::ExpertSplit::RANDOM)),
@@ -146,10 +153,16 @@ std::vector<ArmDefinition> EmoeArms() {
       LearnedGate(kLearnedGate, "emoe with a trained cosine gate whose scores weight the experts",
                   EmoeSplit()),
       CopiesArm(),
-      LayersArm(kSecondLayer, "emoe in the second layer", {1})};
-  for (ArmDefinition& arm : arms) {
-    arm.full_only = arm.name == kLearnedGate || arm.name == kCopies || arm.name == kSecondLayer;
-  }
+      LayersArm("second-layer", "emoe in the second layer", {1}),
+      LayersArm("two-layers", "emoe in the last layer but one and the second", {-2, 1}),
+      SizeArm(kQuarter, kEmoeExperts, kEmoeExperts / 4),
+      SelectionArm("not-top-4", "top-4 with the 4 experts after the chosen ones",
+                   v1::TokenRouting::NOT_TOP),
+      SelectionArm("bottom-4", "top-4 with the 4 lowest scores", v1::TokenRouting::BOTTOM),
+      SizeArm("8-experts", 8, 4),
+      SizeArm("32-experts", 32, 16)};
+  const auto first = std::ranges::find(arms, kLearnedGate, &ArmDefinition::name);
+  for (auto arm = first; arm != arms.end(); ++arm) arm->full_only = true;
   return arms;
 }
 

@@ -59,6 +59,7 @@ class MolexClaims {
     Report(builder, "probability");
     Report(builder, "own-layer");
     ReportSingleTasks(kMolex, builder);
+    ReportSearch({kMolex, "two-layers", "probability"}, builder);
     const std::string caution = GuessingCaution(evidence_);
     if (!caution.empty()) builder.AddCaution(caution);
     return builder.Finish();
@@ -72,6 +73,8 @@ class MolexClaims {
                  .paper_result = "RTE from QNLI 56.7 to 59.9, and five other pairs"});
     builder.AddAnswers("plain minus molex, tuned on sst2, on amazon and yelp", kAnswerGain,
                        AnswerDifference(kPlainTuning, kMolex, OtherTasks()));
+    builder.AddAnswers("plain minus molex, tuned on equations of mawps, on svamp and asdiv",
+                       kAnswerGain, AnswerDifference(kPlainTuning, kMolex, OtherEquations()));
     return builder.Finish();
   }
 

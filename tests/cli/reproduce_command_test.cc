@@ -224,8 +224,16 @@ TEST_F(ReproduceCommandTest, TestsAnotherPaperWithSomeOfItsArms) {
                              "--steps",   "10",
                              "--output",  (root_ / "result").string(),
                              "--json"};
+  const fs::path left = root_ / "result/.reproduction.html.braid-0123456789abcdef";
+  fs::create_directories(left);
+  const std::vector<fs::path> of_user = {root_ / "result/reproduction.html.tmp",
+                                         root_ / "result/reproduction.json.tmp",
+                                         root_ / "result/seconds.tmp"};
+  for (const fs::path& file : of_user) std::ofstream(file) << "of the user";
   const Outcome first = Run(command);
   ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_FALSE(fs::exists(left)) << "a killed command left it";
+  for (const fs::path& file : of_user) EXPECT_EQ(Contents(file), "of the user") << file;
   const json reproduction = json::parse(first.output);
   EXPECT_EQ(reproduction["experiment"], "smoe-dropout");
   EXPECT_EQ(reproduction["runs"].size(), 2);

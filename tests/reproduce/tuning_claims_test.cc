@@ -23,11 +23,12 @@ const ClaimSettings kSettings = {.bootstrap = {.samples = 300}};
 // nothing.
 double LossWithEmoe(const PlannedRun& run, const std::string&, const std::string&) {
   const std::string& name = run.arm.name;
-  if (name == kEmoe || name == "learned-gate" || name == "full-emoe" || name == "copies") {
+  if (name == kEmoe || name == kQuarter || name == "learned-gate" || name == "full-emoe" ||
+      name == "copies") {
     return 0.5;
   }
   if (run.task == kJointTask) return 0.64;
-  return name == "not-top" || name == "bottom" ? 0.6 : 0.56;
+  return name == "not-top-4" || name == "bottom-4" ? 0.6 : 0.56;
 }
 
 // Noise adds .1 to all losses but those of mixing layers.

@@ -1,0 +1,41 @@
+// What a search over settings finds: papers try several settings for each task and report the best,
+// chosen by the examples on which they report it. Its gain over plain tuning is positive even if
+// all settings are alike, so it is compared with the gain on examples that had no part in the
+// choice.
+#ifndef BRAID_REPRODUCE_SETTING_SEARCH_H_
+#define BRAID_REPRODUCE_SETTING_SEARCH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "evaluation/statistics/paired_bootstrap.h"
+#include "reproduce/contrasts.h"
+#include "reproduce/task_contrast.h"
+
+namespace braid {
+
+struct SettingSearch {
+  // The arm with which settings are compared.
+  std::string plain = {};
+  // Arms to choose from; of equal ones the first is chosen.
+  std::vector<std::string> settings = {};
+  std::vector<AskedTask> tasks = {};
+};
+
+struct SearchedGain {
+  // The setting with the highest main figure [task], in the mean over seeds and examples.
+  std::vector<std::string> chosen = {};
+  // The main figure of the chosen settings minus that of `plain`, in the mean over tasks.
+  EffectEstimate on_same_examples = {};
+  // The same with two choices a task, each by every second example and for the other ones.
+  EffectEstimate on_other_examples = {};
+};
+
+// Intervals take the choices as given. Errors: those of TaskValues, for any seed.
+absl::StatusOr<SearchedGain> GainOfSearch(const Evidence& evidence, const SettingSearch& search,
+                                          const PairedBootstrapOptions& options);
+
+}  // namespace braid
+
+#endif  // BRAID_REPRODUCE_SETTING_SEARCH_H_

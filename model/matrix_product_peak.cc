@@ -1,6 +1,7 @@
 #include "model/matrix_product_peak.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 #include "model/kernels/orthogonalize.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "base/check.h"
 

@@ -4,6 +4,7 @@
 #define BRAID_MODEL_KERNELS_VECTOR_KERNELS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "model/kernels/unit_dropout.h"
 
@@ -109,6 +110,9 @@ struct VectorKernels {
   // Copies a row in blocks, multiples of 16 floats: block b to blocks + b * stride.
   void (*copy_blocks)(const float* row, size_t num_blocks, size_t block, size_t stride,
                       float* blocks);
+
+  // Computes ranks[i] = how many scores are higher than score i, or equal to it and before it.
+  void (*rank_scores)(const float* scores, size_t count, int32_t* ranks);
 
   // The two products of a matrix [rows, width] with few vectors, in which the matrix is read once.
   // Computes out[c * out_stride + r] = <row r, x[c]> for c < count.

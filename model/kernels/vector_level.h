@@ -5,6 +5,7 @@
 #define BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "model/kernels/unit_dropout.h"
 
@@ -19,6 +20,7 @@
 #define BRAID_SWIGLU_ROW_BACKWARD BRAID_WITH_LEVEL(SwiGluRowBackward_, BRAID_VECTOR_LEVEL)
 #define BRAID_ADD_ROWS BRAID_WITH_LEVEL(AddRows_, BRAID_VECTOR_LEVEL)
 #define BRAID_COPY_BLOCKS BRAID_WITH_LEVEL(CopyBlocks_, BRAID_VECTOR_LEVEL)
+#define BRAID_RANK_SCORES BRAID_WITH_LEVEL(RankScores_, BRAID_VECTOR_LEVEL)
 #define BRAID_DOTS_OF_ROWS BRAID_WITH_LEVEL(DotsOfRows_, BRAID_VECTOR_LEVEL)
 #define BRAID_ADD_MULTIPLES BRAID_WITH_LEVEL(AddMultiples_, BRAID_VECTOR_LEVEL)
 
@@ -34,6 +36,7 @@ void BRAID_ADD_ROWS(const float* const* rows, const float* weights, size_t count
                     size_t size, float* out);
 void BRAID_COPY_BLOCKS(const float* row, size_t num_blocks, size_t block, size_t stride,
                        float* blocks);
+void BRAID_RANK_SCORES(const float* scores, size_t count, int32_t* ranks);
 void BRAID_DOTS_OF_ROWS(const float* matrix, size_t rows, size_t width, const float* const* x,
                         size_t count, float* out, size_t out_stride);
 void BRAID_ADD_MULTIPLES(const float* matrix, size_t rows, size_t width, const float* values,

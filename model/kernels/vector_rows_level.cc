@@ -147,6 +147,18 @@ void BRAID_COPY_BLOCKS(const float* row, size_t num_blocks, size_t block, size_t
   }
 }
 
+void BRAID_RANK_SCORES(const float* scores, size_t count, int32_t* ranks) {
+  for (size_t i = 0; i < count; ++i) ranks[i] = 0;
+  for (size_t j = 0; j < count; ++j) {
+    const float other = scores[j];
+    const auto before = static_cast<int32_t>(j);
+#pragma omp simd
+    for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) {
+      ranks[i] += (other > scores[i]) | ((other == scores[i]) & (before < i));
+    }
+  }
+}
+
 void BRAID_DOTS_OF_ROWS(const float* matrix, size_t rows, size_t width, const float* const* x,
                         size_t count, float* out, size_t out_stride) {
   size_t u = 0;

@@ -1,6 +1,7 @@
 #include "model/routing/token_choice.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <vector>

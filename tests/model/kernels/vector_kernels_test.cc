@@ -148,6 +148,23 @@ TEST_P(VectorKernelsTest, SumsOfRowsAndBlocks) {
   }
 }
 
+TEST_P(VectorKernelsTest, RanksOfScoresWithTiesAndInfinities) {
+  for (size_t count : {1, 7, 16, 64, 75}) {
+    std::vector<float> scores = Random(count);
+    for (size_t i = 0; i < count; i += 3) scores[i] = std::round(scores[i]);
+    scores[count / 2] = -std::numeric_limits<float>::infinity();
+    std::vector<int32_t> ranks(count);
+    kernels().rank_scores(scores.data(), count, ranks.data());
+    for (size_t i = 0; i < count; ++i) {
+      int32_t before = 0;
+      for (size_t j = 0; j < count; ++j) {
+        before += scores[j] > scores[i] || (scores[j] == scores[i] && j < i);
+      }
+      EXPECT_EQ(ranks[i], before) << i << " of " << count;
+    }
+  }
+}
+
 TEST_P(VectorKernelsTest, ProductsWithFewVectors) {
   for (size_t count : {1, 2, 3, 4, 7}) {
     for (size_t width : {3, 64, 75}) {

@@ -1,12 +1,8 @@
 // The command "explain".
-#include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
-#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,10 +10,10 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/explain_examples.h"
+#include "cli/explain_subject.h"
 #include "client/data_order.h"
 #include "client/terminal/explanation_tables.h"
 #include "proto/stated_defaults.h"
-#include "runs/mixture_spec.h"
 
 namespace braid {
 namespace {
@@ -33,78 +29,6 @@ struct ExplainOptions {
     return !run.empty() || batch.has_value() || num_steps.has_value() || seed.has_value();
   }
 };
-
-// The job in question, and the data order of the training in question.
-struct Subject {
-  v1::Job job;
-  DataOrder order;
-};
-
-bool SameDirectory(const std::string& a, const std::string& b) {
-  std::error_code error;
-  return std::filesystem::path(a).lexically_normal() ==
-             std::filesystem::path(b).lexically_normal() ||
-         std::filesystem::equivalent(a, b, error);
-}
-
-// Returns the jobs whose datasets a run trains on, in the order of the run's datasets.
-absl::StatusOr<std::vector<v1::Job>> JobsOfRun(PipelineClient& client, const v1::Run& run) {
-  ASSIGN_OR_RETURN(const v1::ListJobsResponse response, client.ListJobs());
-  std::vector<std::string> datasets;
-  for (const v1::MixtureDataset& entry : run.spec().datasets()) datasets.push_back(entry.dataset());
-  if (datasets.empty()) datasets.push_back(run.spec().dataset_dir());
-  std::vector<v1::Job> jobs;
-  for (const std::string& dataset : datasets) {
-    const auto found = std::find_if(
-        response.jobs().begin(), response.jobs().end(),
-        [&](const v1::Job& job) { return SameDirectory(job.result().dataset_dir(), dataset); });
-    if (found == response.jobs().end()) {
-      return absl::NotFoundError(absl::StrCat("no job has the dataset ", dataset, " of ", run.id(),
-                                              "; list jobs with: braid jobs"));
-    }
-    jobs.push_back(*found);
-  }
-  return jobs;
-}
-
-// Returns the subjects of a run: one for each of its datasets.
-absl::StatusOr<std::vector<Subject>> SubjectsOfRun(PipelineClient& client, const v1::Run& run,
-                                                   std::span<const v1::LossSpike> spikes) {
-  ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, JobsOfRun(client, run));
-  std::vector<Subject> subjects;
-  std::vector<DatasetInfo> infos;
-  for (const v1::Job& job : jobs) {
-    Subject& subject = subjects.emplace_back();
-    subject.job = job;
-    ASSIGN_OR_RETURN(subject.order, DataOrderOf(job));
-    infos.emplace_back();
-    infos.back().key = subject.order.dataset_key;
-    infos.back().num_instances = subject.order.num_instances;
-    TakeFromRun(run, spikes, &subject.order);
-  }
-  if (subjects.size() == 1 && !run.spec().batch().has_warmup()) return subjects;
-  const auto mixture = std::make_shared<MixtureSchedule>(ScheduleOfMixture(run.spec(), infos));
-  for (size_t d = 0; d < subjects.size(); ++d) {
-    subjects[d].order.mixture = mixture;
-    subjects[d].order.dataset = static_cast<int32_t>(d);
-  }
-  return subjects;
-}
-
-// Returns the subject with the dataset of a job.
-absl::StatusOr<Subject> SubjectOfJob(const v1::Job& job, const v1::Run& run,
-                                     const std::vector<Subject>& subjects) {
-  for (const Subject& subject : subjects) {
-    if (subject.job.id() == job.id() ||
-        SameDirectory(subject.job.result().dataset_dir(), job.result().dataset_dir())) {
-      return subject;
-    }
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--run: ", run.id(), " trains on ", run.spec().dataset_dir(),
-                   ", expected the dataset of ", job.id(), ", ", job.result().dataset_dir(),
-                   "; explain the run by itself with: braid explain ", run.id()));
-}
 
 // Replaces the settings of a run by options: what it has done then says nothing.
 void Override(const ExplainOptions& options, DataOrder* order) {
@@ -123,15 +47,15 @@ absl::Status RefuseSecondRun(const ExplainOptions& options) {
                    ", expected a job or a dataset; see: braid explain ", options.run));
 }
 
-absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& client,
-                                          ExplainOptions options) {
+absl::StatusOr<std::vector<CorpusSubject>> Find(Session& session, PipelineClient& client,
+                                                ExplainOptions options) {
   std::string job_id = options.id;
   if (absl::StartsWith(options.id, "run-")) {
     if (!options.run.empty()) return RefuseSecondRun(options);
     options.run = options.id;
     job_id.clear();
   }
-  std::vector<Subject> subjects;
+  std::vector<CorpusSubject> subjects;
   if (!options.run.empty()) {
     ASSIGN_OR_RETURN(TrainingClient training, session.Training());
     ASSIGN_OR_RETURN(const v1::Run run, training.GetRun(options.run));
@@ -139,15 +63,15 @@ absl::StatusOr<std::vector<Subject>> Find(Session& session, PipelineClient& clie
     ASSIGN_OR_RETURN(subjects, SubjectsOfRun(client, run, spikes));
     if (!job_id.empty()) {
       ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(job_id));
-      ASSIGN_OR_RETURN(Subject subject, SubjectOfJob(job, run, subjects));
+      ASSIGN_OR_RETURN(CorpusSubject subject, SubjectOfJob(job, run, subjects));
       subjects = {std::move(subject)};
     }
   } else {
-    Subject& subject = subjects.emplace_back();
+    CorpusSubject& subject = subjects.emplace_back();
     ASSIGN_OR_RETURN(subject.job, client.GetJob(job_id));
     ASSIGN_OR_RETURN(subject.order, DataOrderOf(subject.job));
   }
-  for (Subject& subject : subjects) Override(options, &subject.order);
+  for (CorpusSubject& subject : subjects) Override(options, &subject.order);
   return subjects;
 }
 
@@ -166,7 +90,7 @@ nlohmann::json AsJson(const DataOrder& order) {
 }
 
 absl::StatusOr<v1::ExplainInstancesResponse> AskInstances(PipelineClient& client,
-                                                          const Subject& subject,
+                                                          const CorpusSubject& subject,
                                                           const std::vector<int64_t>& instances,
                                                           int32_t excerpt_bytes) {
   v1::ExplainInstancesRequest request;
@@ -176,7 +100,7 @@ absl::StatusOr<v1::ExplainInstancesResponse> AskInstances(PipelineClient& client
   return client.ExplainInstances(request);
 }
 
-absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const Subject& subject,
+absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const CorpusSubject& subject,
                                         const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
                    InstancesOfStep(subject.order, *options.step));
@@ -189,7 +113,7 @@ absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const Subject& s
   return json;
 }
 
-absl::Status PrintStep(PipelineClient& client, const Subject& subject,
+absl::Status PrintStep(PipelineClient& client, const CorpusSubject& subject,
                        const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
                    InstancesOfStep(subject.order, *options.step));
@@ -209,9 +133,10 @@ absl::Status PrintStep(PipelineClient& client, const Subject& subject,
 
 // Shows the step in every dataset; as JSON, a mixture is a list of datasets.
 absl::Status ExplainStep(Session& session, PipelineClient& client,
-                         const std::vector<Subject>& subjects, const ExplainOptions& options) {
+                         const std::vector<CorpusSubject>& subjects,
+                         const ExplainOptions& options) {
   nlohmann::json datasets = nlohmann::json::array();
-  for (const Subject& subject : subjects) {
+  for (const CorpusSubject& subject : subjects) {
     if (session.json) {
       ASSIGN_OR_RETURN(datasets.emplace_back(), StepJson(client, subject, options));
     } else {
@@ -225,11 +150,12 @@ absl::Status ExplainStep(Session& session, PipelineClient& client,
 }
 
 // Returns the steps that read an instance, when the options describe a training run.
-std::vector<int64_t> Steps(const Subject& subject, int64_t instance, bool describes_training) {
+std::vector<int64_t> Steps(const CorpusSubject& subject, int64_t instance,
+                           bool describes_training) {
   return describes_training ? StepsOfInstance(subject.order, instance) : std::vector<int64_t>();
 }
 
-absl::Status ExplainInstance(Session& session, PipelineClient& client, const Subject& subject,
+absl::Status ExplainInstance(Session& session, PipelineClient& client, const CorpusSubject& subject,
                              const ExplainOptions& options, bool with_steps) {
   ASSIGN_OR_RETURN(const v1::ExplainInstancesResponse response,
                    AskInstances(client, subject, {*options.instance}, options.excerpt_bytes));
@@ -251,7 +177,7 @@ absl::Status ExplainInstance(Session& session, PipelineClient& client, const Sub
 // Explains a document in one dataset: returns it as JSON if the session asks for that, else prints
 // it.
 absl::StatusOr<nlohmann::json> ExplainDocumentIn(Session& session, PipelineClient& client,
-                                                 const Subject& subject,
+                                                 const CorpusSubject& subject,
                                                  const ExplainOptions& options, bool with_steps) {
   v1::ExplainDocumentRequest request;
   request.set_job_id(subject.job.id());
@@ -277,11 +203,11 @@ absl::StatusOr<nlohmann::json> ExplainDocumentIn(Session& session, PipelineClien
 
 // Explains a document in every dataset that has it; as JSON, a mixture is a list of datasets.
 absl::Status ExplainDocument(Session& session, PipelineClient& client,
-                             const std::vector<Subject>& subjects, const ExplainOptions& options,
-                             bool with_steps) {
+                             const std::vector<CorpusSubject>& subjects,
+                             const ExplainOptions& options, bool with_steps) {
   nlohmann::json datasets = nlohmann::json::array();
   absl::Status missing;
-  for (const Subject& subject : subjects) {
+  for (const CorpusSubject& subject : subjects) {
     if (!session.json && !datasets.empty()) std::cout << "\n";
     const absl::StatusOr<nlohmann::json> answer =
         ExplainDocumentIn(session, client, subject, options, with_steps);
@@ -339,7 +265,7 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
     }
   }
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
-  ASSIGN_OR_RETURN(const std::vector<Subject> subjects, Find(session, client, options));
+  ASSIGN_OR_RETURN(const std::vector<CorpusSubject> subjects, Find(session, client, options));
   if (options.step.has_value()) return ExplainStep(session, client, subjects, options);
   const bool with_steps = options.describes_training() || absl::StartsWith(options.id, "run-");
   if (options.instance.has_value()) {
@@ -361,7 +287,8 @@ void AddExplainCommand(CommandLine& program) {
   CLI::App* command = program.app.add_subcommand(
       "explain", "Trace documents to training steps and instances, and back");
   command
-      ->add_option("id", options->id, "Corpus job, a run on its dataset, or a dataset of finetune")
+      ->add_option("id", options->id,
+                   "Corpus job, run, or dataset directory prepared by 'braid finetune'")
       ->required();
   command->add_option("--step", options->step, "Show the documents of this training step, from 1")
       ->check(PositiveInt32());

@@ -1,12 +1,12 @@
 #include "control/kept_results.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,6 +16,7 @@
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/task_spec.h"
+#include "proto/message_json.h"
 #include "runs/model_path.h"
 #include "runs/run_directory.h"
 #include "runs/run_evaluation.h"
@@ -24,7 +25,6 @@ namespace braid {
 namespace {
 
 namespace fs = std::filesystem;
-namespace json = google::protobuf::util;
 
 bool MayBelongToRuns(const v1::EvaluateRequest& request) {
   return request.paths().empty() && request.max_windows_per_domain() == 0 &&
@@ -70,14 +70,12 @@ v1::EvaluationResult EvaluationsOf(const v1::EvaluationResult& result, const std
 bool IsWritable(const fs::path& directory) { return access(directory.c_str(), W_OK) == 0; }
 
 absl::Status WriteJson(const google::protobuf::Message& message, const fs::path& path) {
-  json::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (!json::MessageToJsonString(message, &text, options).ok()) {
+  const std::optional<std::string> text = MessageToJson(message);
+  if (!text) {
     return absl::InternalError(absl::StrCat(path.string(), ": cannot convert the result to JSON"));
   }
-  const nlohmann::json object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  BRAID_CHECK(object.is_object()) << text.substr(0, 100);
+  const nlohmann::json object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  BRAID_CHECK(object.is_object()) << text->substr(0, 100);
   return WriteFileAtomically(path, SealJson(object));
 }
 

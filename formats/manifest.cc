@@ -126,6 +126,14 @@ ManifestEntry MakeManifestEntry(const FileSummary& file, int64_t records,
   return {name + file.name, file.bytes, file.crc32c, records};
 }
 
+absl::StatusOr<ManifestEntry> WriteFileForManifest(const std::filesystem::path& path,
+                                                   std::string_view data, int64_t records) {
+  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
+  RETURN_IF_ERROR(file->Append(data));
+  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
+  return MakeManifestEntry(summary, records);
+}
+
 absl::Status Manifest::Save(const std::filesystem::path& directory) const {
   const auto path = directory / kManifestName;
   if (const auto fault = FaultOf(files)) {

@@ -44,6 +44,10 @@ struct ManifestEntry {
 ManifestEntry MakeManifestEntry(const FileSummary& file, int64_t records,
                                 std::string_view directory = "");
 
+// Writes a whole file as WriteFileAtomically does and returns its entry, without a subdirectory.
+absl::StatusOr<ManifestEntry> WriteFileForManifest(const std::filesystem::path& path,
+                                                   std::string_view data, int64_t records);
+
 struct Manifest {
   std::string kind;      // what the artifact is: "embed", "checkpoint", "dataset", ...
   std::string key = {};  // identifies its content; equal keys mean equal bytes

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/config/attention_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/document_mask.h"

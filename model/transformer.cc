@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/splitmix.h"
+#include "model/config/attention_config.h"
 #include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/model_config.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/config/attention_config.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/head_config.h"

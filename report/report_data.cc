@@ -1,10 +1,11 @@
 #include "report/report_data.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
+#include "proto/message_json.h"
 #include "report/loss_findings.h"
 #include "report/report_page.h"
 #include "report/report_sections.h"
@@ -28,11 +29,8 @@ Json CurveJson(const std::vector<PlotPoint>& points) {
 }
 
 Json MessageJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return nullptr;
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::optional<std::string> text = MessageToJson(message);
+  return text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json(nullptr);
 }
 
 std::vector<PlotPoint> SpeedCurve(const ReportRun& run) {

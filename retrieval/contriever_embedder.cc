@@ -8,18 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "retrieval/contriever_directory.h"
+#include "retrieval/unit_length.h"
 
 namespace braid {
 namespace {
 
 constexpr size_t kEmptyLength = 2;  // [CLS] [SEP]
-
-void Normalize(std::span<float> vector) {
-  double squares = 0;
-  for (const float x : vector) squares += static_cast<double>(x) * x;
-  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
-  for (float& x : vector) x = static_cast<float>(x * scale);
-}
 
 }  // namespace
 
@@ -116,9 +110,10 @@ absl::Status ContrieverEmbedder::EmbedBatch(const std::vector<WordPieces>& texts
     const std::span<float> vector = std::span(pooled).subspan(row * width, width);
     if (!std::isfinite(std::accumulate(vector.begin(), vector.end(), 0.0f))) {
       return absl::InternalError(
-          "contriever: got a vector that is not finite; check that the weights belong to config.json");
+          "contriever: got a vector that is not finite; check that the weights belong to "
+          "config.json");
     }
-    Normalize(vector);
+    ScaleToUnitLength<float>(vector, vector);
     std::ranges::copy(vector, vectors.begin() + static_cast<int64_t>(batch[row] * width));
   }
   return absl::OkStatus();

@@ -22,6 +22,8 @@
 
 namespace braid {
 
+class EmbeddingReplicas;
+
 struct EmbeddingClientOptions {
   // HOST:PORT of each replica; all must serve the same embedder.
   std::vector<std::string> addresses = {};
@@ -73,10 +75,9 @@ class EmbeddingClient final : public Embedder {
   std::string fingerprint() const override;
 
  private:
-  class Replicas;
-  explicit EmbeddingClient(std::unique_ptr<Replicas> replicas);
+  explicit EmbeddingClient(std::unique_ptr<EmbeddingReplicas> replicas);
 
-  const std::unique_ptr<Replicas> replicas_;
+  const std::unique_ptr<EmbeddingReplicas> replicas_;
 };
 
 }  // namespace braid

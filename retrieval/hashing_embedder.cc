@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "retrieval/parallel_for.h"
+#include "retrieval/unit_length.h"
 #include "retrieval/word_ngrams.h"
 
 namespace braid {
@@ -21,13 +22,6 @@ absl::Status CheckRange(const char* field, int32_t got, int32_t max) {
   if (got >= 1 && got <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("hashing embedder: ", field, ": got ", got, ", expected 1 to ", max));
-}
-
-void Normalize(std::span<const double> sums, std::span<float> vector) {
-  double squares = 0;
-  for (double sum : sums) squares += sum * sum;
-  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
-  for (size_t i = 0; i < sums.size(); ++i) vector[i] = static_cast<float>(sums[i] * scale);
 }
 
 }  // namespace
@@ -89,7 +83,7 @@ void HashingEmbedder::EmbedOne(std::string_view text, std::span<float> vector) c
     sums[(*first >> 20) % sums.size()] += *first >> 63 ? -weight : weight;
     first = last;
   }
-  Normalize(sums, vector);
+  ScaleToUnitLength<double>(sums, vector);
 }
 
 std::string HashingEmbedder::fingerprint() const {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,6 +12,7 @@
 #include "base/status_macros.h"
 #include "formats/weight_files.h"
 #include "retrieval/parallel_for.h"
+#include "retrieval/unit_length.h"
 #include "retrieval/wordpiece_json.h"
 
 namespace braid {
@@ -64,13 +64,6 @@ void AddRow(const float* row, std::span<float> sums) {
 void Prefetch(const float* row, size_t size) {
   constexpr size_t kCacheLine = 64 / sizeof(float);
   for (size_t j = 0; j < size; j += kCacheLine) __builtin_prefetch(row + j);
-}
-
-void NormalizeInPlace(std::span<float> vector) {
-  double squares = 0;
-  for (const float x : vector) squares += double{x} * double{x};
-  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
-  for (float& x : vector) x = static_cast<float>(double{x} * scale);
 }
 
 }  // namespace
@@ -134,7 +127,7 @@ bool StaticEmbedder::EmbedOne(std::string_view text, std::span<float> vector) co
     if (i + 1 < ids.size()) Prefetch(row_of(ids[i + 1]), vector.size());
     if (ids[i] != tokenizer_.vocabulary().unknown_id()) AddRow(row_of(ids[i]), vector);
   }
-  NormalizeInPlace(vector);
+  ScaleToUnitLength<float>(vector, vector);
   return pieces.truncated;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/activation_memory.h"
+#include "model/config/attention_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"

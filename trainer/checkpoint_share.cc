@@ -52,13 +52,6 @@ absl::StatusOr<ManifestEntry> WriteArrays(const fs::path& path,
   return MakeManifestEntry(summary, static_cast<int64_t>(arrays.size()));
 }
 
-absl::StatusOr<ManifestEntry> WriteText(const fs::path& path, std::string_view text) {
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
-  RETURN_IF_ERROR(file->Append(text));
-  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
-  return MakeManifestEntry(summary, 1);
-}
-
 }  // namespace
 
 std::vector<int> DivideTensors(std::span<const CheckpointTensor> tensors, int world_size) {
@@ -175,7 +168,7 @@ absl::StatusOr<std::vector<ManifestEntry>> CheckpointShare::WriteCommon(
   ASSIGN_OR_RETURN(texts.emplace_back(kTokenizerFile, "").second, ReadFile(tokenizer));
   std::vector<ManifestEntry> entries;
   for (const auto& [name, text] : texts) {
-    ASSIGN_OR_RETURN(entries.emplace_back(), WriteText(staging / name, text));
+    ASSIGN_OR_RETURN(entries.emplace_back(), WriteFileForManifest(staging / name, text, 1));
   }
   return entries;
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
+#include "proto/message_json.h"
 #include "proto/state_name.h"
 #include "runs/run_state.h"
 
@@ -80,13 +81,7 @@ absl::StatusOr<int64_t> RemoveTornLine(const std::filesystem::path& path, int de
 
 }  // namespace
 
-std::string RunEventLine(const v1::RunEvent& event) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string line;
-  (void)google::protobuf::util::MessageToJsonString(event, &line, options);
-  return line;
-}
+std::string RunEventLine(const v1::RunEvent& event) { return MessageToJson(event).value_or(""); }
 
 std::optional<v1::RunEvent> ParseRunEvent(const std::string& line) {
   google::protobuf::util::JsonParseOptions options;

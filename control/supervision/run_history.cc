@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/check.h"
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/run_event_log.h"
+#include "proto/message_json.h"
 #include "runs/run_state.h"
 
 namespace braid {
@@ -85,10 +87,8 @@ double RunHistory::EffectiveTrainingTime(double now) const {
 
 absl::Status WriteRunHistory(const std::filesystem::path& path, const RunHistory& history,
                              Durability durability) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string run;
-  (void)google::protobuf::util::MessageToJsonString(history.run, &run, options);
+  const std::optional<std::string> run = MessageToJson(history.run);
+  BRAID_CHECK(run.has_value());
   const nlohmann::json json = {{"nonce", history.nonce},
                                {"first_launch", history.first_launch},
                                {"paused_seconds", history.paused_seconds},
@@ -96,7 +96,7 @@ absl::Status WriteRunHistory(const std::filesystem::path& path, const RunHistory
                                {"newest_step", history.newest_step},
                                {"restarts", history.restarts},
                                {"restart_step", history.restart_step},
-                               {"run", nlohmann::json::parse(run)}};
+                               {"run", nlohmann::json::parse(*run)}};
   return WriteFileAtomically(path, SealJson(json), durability);
 }
 

@@ -15,6 +15,7 @@
 #include "inference/huggingface/label_json.h"
 #include "inference/huggingface/mixing_json.h"
 #include "inference/huggingface/routing_json.h"
+#include "model/config/attention_config.h"
 #include "model/config/family_config.h"
 #include "model/config/mixtral.h"
 #include "model/config/model_config.h"

@@ -67,13 +67,6 @@ absl::StatusOr<ManifestEntry> WriteZeroMoments(const std::vector<ParameterSpec>&
   return MakeManifestEntry(summary, 2);
 }
 
-absl::StatusOr<ManifestEntry> WriteImportedText(const fs::path& path, const std::string& text) {
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(path));
-  RETURN_IF_ERROR(file->Append(text));
-  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
-  return MakeManifestEntry(summary, 1);
-}
-
 // Returns the element type of all tensors; empty when they have several.
 std::string CommonDType(const WeightFiles& weights, const v1::ModelConfig& config) {
   std::set<DType> found;
@@ -130,7 +123,8 @@ absl::Status WriteImportedCheckpoint(const WeightFiles& weights, const v1::Model
                                                        {kConfigFile, ConfigText(config)},
                                                        {kTokenizerFile, tokenizer_bytes}};
   for (const auto& [name, text] : texts) {
-    ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteImportedText(directory / name, text));
+    ASSIGN_OR_RETURN(manifest.files.emplace_back(),
+                     WriteFileForManifest(directory / name, text, 1));
   }
   return manifest.Save(directory);
 }

@@ -1,11 +1,14 @@
 #include "inference/huggingface/mixing_json.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/message_json.h"
 
 namespace braid {
 namespace {
@@ -18,13 +21,11 @@ constexpr char kMixing[] = "layer_mixing";
 void AddMixingJson(const v1::ModelConfig& resolved, nlohmann::ordered_json* json) {
   v1::LayerMixing mixing = resolved.layer_mixing();
   mixing.clear_balance_loss();  // only training uses it
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  BRAID_CHECK(google::protobuf::util::MessageToJsonString(mixing, &text, options).ok());
+  const std::optional<std::string> text = MessageToJson(mixing);
+  BRAID_CHECK(text.has_value());
   (*json)[kLayersType] = (*json)["model_type"];
   (*json)["model_type"] = kMixedType;
-  (*json)[kMixing] = nlohmann::ordered_json::parse(text);
+  (*json)[kMixing] = nlohmann::ordered_json::parse(*text);
   json->erase("auto_map");
 }
 

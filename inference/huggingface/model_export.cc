@@ -19,15 +19,13 @@
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/chat_jinja.h"
 #include "inference/huggingface/config_json.h"
+#include "inference/huggingface/exported_layout.h"
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/merge_check.h"
 #include "inference/huggingface/modeling_braid.h"
 #include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
-#include "model/config/document_config.h"
-#include "model/config/family_config.h"
-#include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -148,60 +146,6 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
   return json.dump(2) + "\n";
 }
 
-// The exported classes choose by a token and its id, not by its document or a mean of inputs.
-absl::Status CheckGate(const v1::ModelConfig& config) {
-  if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.routing.segment_boundaries: routing depends on where documents begin, "
-                     "which the exported layout does not have; bake "
-                     "a prompt to export a model with merged experts"));
-  }
-  if (config.routing().router() != v1::TOKEN_CHOICE) return absl::OkStatus();
-  if (config.routing().token().has_document_pool()) {
-    return absl::InvalidArgumentError(
-        "model.routing.token.document_pool: the exported layout has no pools of experts; export a "
-        "model that was trained without document_pool");
-  }
-  if (config.routing().token().centered_input()) {
-    return absl::InvalidArgumentError(
-        "model.routing.token.centered_input: the exported layout has no mean of inputs; export a "
-        "model that was trained without centered_input");
-  }
-  return absl::OkStatus();
-}
-
-// GPT-2's class has one FFN per layer.
-absl::Status CheckGpt2(const v1::ModelConfig& config) {
-  if (!IsGpt2(config) || !UsesExperts(config)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "model.routing: got experts of the family GPT2, expected a dense model: GPT2LMHeadModel has "
-      "no "
-      "experts, and the exported layout only those of LLAMA; put slices of an FFN together with "
-      "'braid convert --dense'");
-}
-
-// The stock classes bound no logits; the class of expert models does.
-absl::Status CheckSoftCap(const v1::ModelConfig& config) {
-  if (config.logit_soft_cap() == 0 || UsesExperts(config)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.logit_soft_cap: got ", config.logit_soft_cap(),
-                   ", expected 0: ", ArchitectureOf(config),
-                   " has no bound of the logits, so its probabilities would differ; train without "
-                   "it to export a dense model"));
-}
-
-// The layout of expert models, other than Mixtral, has no class with a label head.
-absl::Status CheckLabelClass(const v1::ModelConfig& config) {
-  if (!config.has_label_head() || !UsesExperts(config) || IsMixtral(config)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.label_head: got ", LabelsText(config.label_head()), " with router ",
-                   v1::Router_Name(config.routing().router()),
-                   ", expected a dense model: the exported layout of experts has no label head; "
-                   "export one of a prompt with --bake"));
-}
-
 class Writer {
  public:
   Writer(const fs::path& directory, v1::ExportResponse* response)
@@ -262,10 +206,7 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
                       v1::ExportResponse* response) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(tokenizer_path));
   RETURN_IF_ERROR(CheckVocabulary(*tokenizer, source.config, tokenizer_path));
-  RETURN_IF_ERROR(CheckGpt2(source.config));
-  RETURN_IF_ERROR(CheckGate(source.config));
-  RETURN_IF_ERROR(CheckSoftCap(source.config));
-  RETURN_IF_ERROR(CheckLabelClass(source.config));
+  RETURN_IF_ERROR(CheckExportedLayout(source.config));
   ASSIGN_OR_RETURN(const std::string tokenizer_bytes, ReadFile(tokenizer_path));
   const EndTokens ends = EndsOf(source.config, *tokenizer);
   Writer writer(directory, response);
@@ -347,7 +288,7 @@ absl::StatusOr<v1::ExportResponse> ExportAdapterOnly(const v1::ExportRequest& re
         absl::StrCat("adapter: got ", request.has_bake_prompt() ? "bake_prompt" : "dtype",
                      " too, expected adapters alone, which are written as float32"));
   }
-  RETURN_IF_ERROR(CheckSoftCap(path.state.model));
+  RETURN_IF_ERROR(CheckExportedSoftCap(path.state.model));
   return ExportAdapter(path, request.force(), request.output_dir());
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/config/attention_config.h"
 #include "model/config/document_config.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
+#include "model/config/attention_config.h"
 #include "model/config/decoder.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "model/config/attention_config.h"
 #include "model/config/config_checks.h"
 #include "model/config/document_config.h"
 #include "model/config/dropout_config.h"
@@ -48,24 +49,9 @@ void DropCompleteLayerList(int num_layers, v1::RoutingConfig* routing) {
   if (routing->moe_layers_size() == num_layers) routing->clear_moe_layers();
 }
 
-void FillRopeDefaults(v1::RopeScaling* scaling) {
-  FillStatedDefaults(scaling);
-  if (scaling->type() == v1::LLAMA3_ROPE) return;
-  scaling->clear_low_frequency_factor();
-  scaling->clear_high_frequency_factor();
-  scaling->clear_original_length();
-}
-
 // Clears the fields that equal what their absence means.
-void DropAttentionDefaults(v1::ModelConfig* config) {
-  const int32_t heads = config->num_heads(), width = config->d_model();
-  if (config->num_key_value_heads() == heads) config->clear_num_key_value_heads();
-  if (width % heads == 0 && config->head_dim() == width / heads) config->clear_head_dim();
-  if (config->rope_scaling().type() == v1::ROPE_SCALING_TYPE_UNSPECIFIED) {
-    config->clear_rope_scaling();
-  }
+void DropDocumentDefaults(v1::ModelConfig* config) {
   if (config->start_token() == v1::START_WITH_EOS) config->clear_start_token();
-  if (config->attention_mask() == v1::OPEN) config->clear_attention_mask();
   v1::RoutingConfig* const routing = config->mutable_routing();
   if (!CutsAtDocuments(*routing)) routing->clear_segment_boundaries();
 }
@@ -79,59 +65,9 @@ void FillDefaults(v1::ModelConfig* config) {
   if (config->initialization() == v1::WIDTH_SCALED && !config->has_base_width()) {
     config->set_base_width(kBaseWidth);
   }
-  if (config->has_rope_scaling()) FillRopeDefaults(config->mutable_rope_scaling());
+  FillAttentionDefaults(config);
   FillRoutingDefaults(*config, config->mutable_routing());
   FillDropoutDefaults(config);
-}
-
-absl::Status CheckHeadWidth(const v1::ModelConfig& config) {
-  if (config.has_head_dim()) {
-    RETURN_IF_ERROR(CheckRange("head_dim", config.head_dim(), 2, kMaxExtent / config.num_heads()));
-    if (config.head_dim() % 2 == 0) return absl::OkStatus();
-    return Invalid("head_dim", "got ", config.head_dim(),
-                   ", expected an even width (RoPE rotates pairs)");
-  }
-  if (config.d_model() % config.num_heads() != 0) {
-    return Invalid("num_heads", "got ", config.num_heads(), ", expected a divisor of d_model ",
-                   config.d_model(), ", or head_dim set");
-  }
-  if (config.d_model() / config.num_heads() % 2 != 0) {
-    return Invalid("num_heads", "heads of width ", config.d_model() / config.num_heads(),
-                   " got, expected an even width (RoPE rotates pairs)");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckHeads(const v1::ModelConfig& config) {
-  const int32_t heads = config.num_heads();
-  RETURN_IF_ERROR(
-      CheckRange("num_heads", heads, 1, config.has_head_dim() ? kMaxExtent / 2 : config.d_model()));
-  RETURN_IF_ERROR(CheckHeadWidth(config));
-  if (config.qkv_bias() && config.qk_norm()) {
-    return Invalid("qkv_bias",
-                   "got true with qk_norm, expected at most one of them; Qwen2 has the "
-                   "one, Qwen3 the other");
-  }
-  if (!config.has_num_key_value_heads()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckRange("num_key_value_heads", config.num_key_value_heads(), 1, heads));
-  if (heads % config.num_key_value_heads() == 0) return absl::OkStatus();
-  return Invalid("num_key_value_heads", "got ", config.num_key_value_heads(),
-                 ", expected a divisor of num_heads ", heads);
-}
-
-absl::Status CheckRopeScaling(const v1::RopeScaling& scaling) {
-  RETURN_IF_ERROR(CheckRange("rope_scaling.type", scaling.type(), 0, v1::RopeScalingType_MAX));
-  if (scaling.type() == v1::ROPE_SCALING_TYPE_UNSPECIFIED) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckPositive("rope_scaling.factor", scaling.factor()));
-  if (scaling.type() != v1::LLAMA3_ROPE) return absl::OkStatus();
-  const double low = scaling.low_frequency_factor(), high = scaling.high_frequency_factor();
-  RETURN_IF_ERROR(CheckPositive("rope_scaling.low_frequency_factor", low));
-  RETURN_IF_ERROR(CheckPositive("rope_scaling.high_frequency_factor", high));
-  RETURN_IF_ERROR(
-      CheckRange("rope_scaling.original_length", scaling.original_length(), 1, kMaxExtent));
-  if (low < high) return absl::OkStatus();
-  return Invalid("rope_scaling.high_frequency_factor", "got ", high,
-                 ", expected more than low_frequency_factor ", low);
 }
 
 absl::Status CheckInitialization(const v1::ModelConfig& config) {
@@ -224,15 +160,6 @@ FfnSizes SumFfnSizes(const std::vector<ParameterSpec>& layout) {
 }
 
 }  // namespace
-
-AttentionHeads HeadsOf(const v1::ModelConfig& resolved) {
-  const int32_t heads = resolved.num_heads();
-  return {
-      .query = heads,
-      .key_value = resolved.has_num_key_value_heads() ? resolved.num_key_value_heads() : heads,
-      .width = resolved.has_head_dim() ? resolved.head_dim() : resolved.d_model() / heads,
-  };
-}
 
 bool UsesExperts(const v1::ModelConfig& resolved) {
   return resolved.routing().router() != v1::DENSE;
@@ -378,6 +305,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   RETURN_IF_ERROR(CheckHeadLoss(resolved));
   RETURN_IF_ERROR(CheckLabelHead(resolved));
   DropAttentionDefaults(&resolved);
+  DropDocumentDefaults(&resolved);
   DropHeadDefaults(&resolved);
   return resolved;
 }

@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/model.pb.h"
-#include "model/kernels/attention_heads.h"
 
 namespace braid {
 
@@ -38,9 +37,6 @@ v1::DescribeModelResponse DescribeModel(const v1::ModelConfig& resolved);
 // Returns the dense model of the same active size: one expert, router DENSE. Everything else is
 // unchanged, including segment_length, so that both models score the same tokens.
 v1::ModelConfig DenseCounterpart(const v1::ModelConfig& resolved);
-
-// Returns the attention heads of a resolved configuration.
-AttentionHeads HeadsOf(const v1::ModelConfig& resolved);
 
 // Returns true when at least one layer has experts: for every router but DENSE.
 bool UsesExperts(const v1::ModelConfig& resolved);

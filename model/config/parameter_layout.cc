@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/config/attention_config.h"
 #include "model/config/family_config.h"
 #include "model/config/head_config.h"
 #include "model/config/layer_mixing_config.h"

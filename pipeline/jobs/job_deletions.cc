@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/full_disk_error.h"
 #include "base/status_macros.h"
+#include "pipeline/jobs/job_database.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/store/stage_store.h"
@@ -61,7 +62,7 @@ JobDeletions::~JobDeletions() = default;
 
 absl::StatusOr<std::unique_ptr<JobDeletions>> JobDeletions::Open(
     const std::filesystem::path& home) {
-  const std::filesystem::path path = home / "jobs.sqlite";
+  const std::filesystem::path path = JobDatabasePath(home);
   return Guarded(path, [&]() -> absl::StatusOr<std::unique_ptr<JobDeletions>> {
     auto database = std::make_unique<SQLite::Database>(path.string(), SQLite::OPEN_READWRITE,
                                                        kDeletionTimeoutMs);

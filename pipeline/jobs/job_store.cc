@@ -2,16 +2,13 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
-#include <sqlite3.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
-#include "base/database_journal.h"
-#include "base/full_disk_error.h"
 #include "base/status_macros.h"
+#include "pipeline/jobs/job_database.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/jobs/retry_policy.h"
@@ -20,41 +17,7 @@
 namespace braid {
 namespace {
 
-constexpr int kBusyTimeoutMs = 30000;
 constexpr int64_t kEventsPerCall = 1000;
-
-absl::Status FromSqlite(const SQLite::Exception& error, const std::filesystem::path& path) {
-  const std::string message = absl::StrCat(path.string(), ": ", error.what());
-  if (dynamic_cast<const DamagedRow*>(&error) != nullptr) {
-    return absl::DataLossError(
-        absl::StrCat(message, "; submit the corpus again, which reuses its finished stages"));
-  }
-  if (const auto full = FullDiskError(path, error.getErrorCode())) return *full;
-  switch (error.getErrorCode()) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return absl::UnavailableError(
-          absl::StrCat(message, "; another process has locked the database, retry"));
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return absl::DataLossError(
-          absl::StrCat(message, "; move the file away to start with an empty list of jobs"));
-    case SQLITE_CANTOPEN:
-    case SQLITE_READONLY:
-      return absl::PermissionDeniedError(absl::StrCat(message, "; make the directory writable"));
-    default:
-      return absl::InternalError(message);
-  }
-}
-
-// Refuses a database of a newer program, whose tables may have a different meaning.
-absl::Status CheckVersion(SQLite::Database& database, const std::filesystem::path& path) {
-  const int version = JobTable::SchemaVersion(database);
-  if (version <= JobTable::kSchemaVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path.string(), ": schema version: got ", version, ", expected at most ",
-                   JobTable::kSchemaVersion, "; use a newer braid or another --home"));
-}
 
 // Returns how far a job has come, as a number that increases from stage to stage and from chunk to
 // chunk.
@@ -95,22 +58,9 @@ JobStore::~JobStore() = default;
 
 absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::path& home,
                                                          Clock clock) {
-  RETURN_IF_ERROR(MakeDirectories(home));
-  const std::filesystem::path path = home / "jobs.sqlite";
-  try {
-    ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(home));
-    auto database = std::make_unique<SQLite::Database>(
-        path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs);
-    SetJournal(path, journal, kBusyTimeoutMs, database.get());
-    database->exec("PRAGMA foreign_keys=ON");
-    RETURN_IF_ERROR(CheckVersion(*database, path));
-    SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
-    JobTable::CreateTables(*database);
-    transaction.commit();
-    return std::unique_ptr<JobStore>(new JobStore(path, std::move(database), std::move(clock)));
-  } catch (const SQLite::Exception& error) {
-    return FromSqlite(error, path);
-  }
+  ASSIGN_OR_RETURN(auto database, OpenJobDatabase(home));
+  return std::unique_ptr<JobStore>(
+      new JobStore(JobDatabasePath(home), std::move(database), std::move(clock)));
 }
 
 template <class Body>
@@ -119,7 +69,7 @@ auto JobStore::Guard(Body body) -> decltype(body()) {
   try {
     return body();
   } catch (const SQLite::Exception& error) {
-    return FromSqlite(error, path_);
+    return JobDatabaseError(error, path_);
   }
 }
 

@@ -77,10 +77,9 @@ void StageWriter::Add(const std::vector<FileSummary>& files, int64_t records,
 
 absl::Status StageWriter::AddText(const std::string& name, std::string_view content,
                                   int64_t records) {
-  ASSIGN_OR_RETURN(auto file, AtomicFile::Create(directory_ / name));
-  RETURN_IF_ERROR(file->Append(content));
-  ASSIGN_OR_RETURN(const FileSummary summary, file->Commit());
-  Add(summary, records);
+  ASSIGN_OR_RETURN(const ManifestEntry entry,
+                   WriteFileForManifest(directory_ / name, content, records));
+  manifest_.files.push_back(entry);
   return absl::OkStatus();
 }
 

@@ -9,10 +9,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/check.h"
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "formats/word_encoder.h"
@@ -24,7 +22,6 @@ namespace braid {
 namespace {
 
 constexpr int64_t kExamplesPerTask = 256;
-constexpr size_t kMaxClasses = 10000;
 constexpr uint64_t kHeldoutStream = 0x5E1D;
 constexpr uint64_t kWeightStream = 0x3E16;
 
@@ -72,55 +69,6 @@ EncodedSet EncodeSet(const RecordSet& set, const Tokenizer& tokenizer,
     }
   }
   return result;
-}
-
-// Returns an error that names the first example whose label is not one of `labels`; `known` says
-// where they come from.
-absl::Status CheckLabels(const ExampleLabels& labels, const std::string& known,
-                         std::span<const EncodedExample> examples,
-                         std::span<const std::string> places) {
-  const std::set<std::string> classes(labels.classes.begin(), labels.classes.end());
-  const auto is_known = [&](const std::string& label) {
-    float number = 0;
-    if (labels.regression) return absl::SimpleAtof(label, &number) && std::isfinite(number);
-    return classes.contains(label);
-  };
-  for (size_t i = 0; i < examples.size(); ++i) {
-    if (is_known(examples[i].label)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(places[i], ": label: got \"", examples[i].label, "\", expected ",
-                     labels.regression ? "a finite number"
-                                       : absl::StrCat("one of the classes that ", known, ": ",
-                                                      absl::StrJoin(labels.classes, ", "))));
-  }
-  return absl::OkStatus();
-}
-
-// Numbers come in their order, before other texts.
-bool IsClassBefore(const std::string& a, const std::string& b) {
-  int64_t x = 0, y = 0;
-  const bool is_x = absl::SimpleAtoi(a, &x), is_y = absl::SimpleAtoi(b, &y);
-  if (is_x != is_y) return is_x;
-  return is_x && x != y ? x < y : a < b;
-}
-
-absl::StatusOr<ExampleLabels> LabelsOf(ExampleLabels labels,
-                                       std::span<const EncodedExample> examples,
-                                       std::span<const std::string> places) {
-  if (labels.regression || !labels.classes.empty()) {
-    RETURN_IF_ERROR(CheckLabels(labels, "the task or model has", examples, places));
-    return labels;
-  }
-  std::set<std::string> seen;
-  for (const EncodedExample& example : examples) seen.insert(example.label);
-  if (seen.size() == 1 || seen.size() > kMaxClasses) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--label-head: got ", seen.size(), " different answer(s), such as \"", *seen.begin(),
-        "\", expected 2 to ", kMaxClasses, " classes, or numbers with --label-head=regression"));
-  }
-  labels.classes.assign(seen.begin(), seen.end());
-  std::ranges::sort(labels.classes, IsClassBefore);
-  return labels;
 }
 
 uint64_t HashOf(const EncodedExample& example) {
@@ -333,24 +281,6 @@ absl::Status CheckNotEmpty(const SupervisedPlan& plan, std::span<const RecordSou
 
 }  // namespace
 
-std::vector<float> LabelNumbers(const ExampleLabels& labels,
-                                std::span<const EncodedExample> examples) {
-  std::map<std::string, float> classes;
-  for (const std::string& name : labels.classes) {
-    classes.emplace(name, static_cast<float>(classes.size()));
-  }
-  std::vector<float> numbers;
-  for (const EncodedExample& example : examples) {
-    float& number = numbers.emplace_back();
-    if (labels.regression) {
-      BRAID_CHECK(absl::SimpleAtof(example.label, &number)) << example.label;
-    } else {
-      number = classes.at(example.label);
-    }
-  }
-  return numbers;
-}
-
 std::string CountsText(const std::map<std::string, int64_t>& counts) {
   return absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
     absl::StrAppend(out, count.second, " ", count.first);
@@ -366,7 +296,8 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
   EncodedSet encoded = EncodeSet(training, tokenizer, encoder, settings);
   plan.rejected = std::move(encoded.rejected);
   if (settings.labels) {
-    ASSIGN_OR_RETURN(plan.labels, LabelsOf(*settings.labels, encoded.examples, encoded.places));
+    ASSIGN_OR_RETURN(plan.labels,
+                     ResolveLabels(*settings.labels, encoded.examples, encoded.places));
   }
   if (validation == nullptr) {
     Split(std::move(encoded), training.sources, settings, &plan);
@@ -374,8 +305,8 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
     plan.training = {std::move(encoded.examples), std::move(encoded.places), {}};
     EncodedSet heldout = EncodeSet(*validation, tokenizer, encoder, settings);
     if (plan.labels && !plan.training.examples.empty()) {
-      RETURN_IF_ERROR(
-          CheckLabels(*plan.labels, "the training data has", heldout.examples, heldout.places));
+      RETURN_IF_ERROR(CheckExampleLabels(*plan.labels, "the training data has", heldout.examples,
+                                         heldout.places));
     }
     plan.validation = {std::move(heldout.examples), std::move(heldout.places), {}};
     std::ranges::move(heldout.rejected, std::back_inserter(plan.rejected));

@@ -6,24 +6,16 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "formats/tokenizer.h"
 #include "pipeline/supervised/example_encoder.h"
+#include "pipeline/supervised/example_labels.h"
 #include "pipeline/supervised/record_sources.h"
 
 namespace braid {
-
-// What the labels of examples are.
-struct ExampleLabels {
-  // Numbers, instead of classes.
-  bool regression = false;
-  // The classes in the order of their numbers.
-  std::vector<std::string> classes;
-};
 
 struct SupervisedSettings {
   EncodingOptions encoding;
@@ -89,11 +81,6 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
                                               const RecordSet* validation,
                                               const Tokenizer& tokenizer,
                                               const SupervisedSettings& settings);
-
-// Returns a number for the label of each example: that of its class, or its own. Requires labels
-// that PlanSupervised accepted.
-std::vector<float> LabelNumbers(const ExampleLabels& labels,
-                                std::span<const EncodedExample> examples);
 
 // Returns "3 empty answer, 1 roles out of order".
 std::string CountsText(const std::map<std::string, int64_t>& counts);

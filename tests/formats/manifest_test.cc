@@ -43,6 +43,13 @@ TEST_F(ManifestTest, RoundTrips) {
   EXPECT_EQ(loaded.Find("ids.bin"), nullptr);
 }
 
+TEST_F(ManifestTest, AWrittenFileMatchesItsEntry) {
+  ASSERT_OK_AND_ASSIGN(const ManifestEntry entry,
+                       WriteFileForManifest(scratch_ / "state.json", "text", 7));
+  EXPECT_EQ(entry, (ManifestEntry{"state.json", 4, Crc32c("text"), 7}));
+  EXPECT_OK(VerifyFile(scratch_.path(), entry));
+}
+
 TEST_F(ManifestTest, IsReadableJson) {
   ASSERT_OK((
       Manifest{.kind = "k", .key = "x", .files = {{"a", 9, 0xE3069283, 2}}}.Save(scratch_.path())));

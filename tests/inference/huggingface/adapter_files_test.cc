@@ -4,28 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <functional>
-#include <memory>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
-#include "base/status_macros.h"
 #include "formats/npy.h"
-#include "inference/huggingface/merge_check.h"
 #include "model/config/finetuning_config.h"
-#include "runs/checkpoint.h"
-#include "runs/checkpoint_directory.h"
 #include "runs/model_path.h"
-#include "tests/inference/huggingface/model_import_fixture.h"
-#include "trainer/checkpoint_weights.h"
-#include "trainer/training_state.h"
+#include "tests/inference/huggingface/adapter_fixture.h"
 
 namespace braid {
 namespace adapter_files_test {
@@ -33,74 +23,10 @@ namespace adapter_files_test {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-class AdapterFilesTest : public ModelImportTest {
+class AdapterFilesTest : public AdapterFixture {
  protected:
-  // Imports the golden model `name` and returns its checkpoint.
-  std::string Base(const std::string& name) {
-    v1::ImportRequest request = Request();
-    request.set_source_dir((Golden() / name).string());
-    request.set_tokenizer(TestTokenizerPath().string());
-    request.set_output_dir((scratch_ / ("base-" + name)).string());
-    request.set_force(true);
-    return Import(request).value().output_dir();
-  }
-
-  v1::ImportRequest AdapterRequest(const fs::path& adapter, const std::string& base) {
-    v1::ImportRequest request = Request();
-    request.set_source_dir(adapter.string());
-    request.set_base(base);
-    request.set_force(true);
-    return request;
-  }
-
-  // Writes a checkpoint with random adapters of a base, and returns its model.
-  absl::StatusOr<std::unique_ptr<LanguageModel>> PutRandomAdapters(const ModelPath& base,
-                                                                   const v1::Finetuning& finetuning,
-                                                                   const fs::path& directory) {
-    TrainingState state;
-    ASSIGN_OR_RETURN(state.model, LanguageModel::Create(base.state.model, 3, finetuning));
-    const std::vector<CheckpointTensor> tensors = BaseTensors(*state.model);
-    RETURN_IF_ERROR(ReadMergedWeights(base.checkpoint, base.state, tensors));
-    state.partial = PartialOf(finetuning, base.checkpoint.string(), base.state.step, tensors);
-    std::mt19937 random(4);
-    for (float& value : state.model->trained_values()) {
-      value = random() / std::ldexp(1.0f, 32) - 0.5f;
-    }
-    state.moments = {0, state.model->trained_values().size()};
-    state.m.assign(state.moments.size(), 0.0f);
-    state.v.assign(state.moments.size(), 0.0f);
-    const fs::path staging = directory.string() + ".parts";
-    fs::create_directories(staging);
-    RETURN_IF_ERROR(SaveState(state, staging, "random", base.checkpoint / kTokenizerFile));
-    fs::rename(CheckpointPath(staging, state.step), directory);
-    return std::move(state.model);
-  }
-
-  // Writes a checkpoint with random adapters of `targets` and returns its path.
-  fs::path RandomAdapters(const std::string& base, const std::vector<const char*>& targets) {
-    const ModelPath path = FindModel(base, true).value();
-    v1::Finetuning finetuning;
-    finetuning.mutable_lora()->set_rank(2);
-    for (const char* target : targets) finetuning.mutable_lora()->add_targets(target);
-    finetuning = ResolveFinetuning(finetuning, path.state.model).value();
-    const fs::path checkpoint = scratch_ / "random";
-    EXPECT_OK(PutRandomAdapters(path, finetuning, checkpoint).status());
-    return checkpoint;
-  }
-
-  static v1::ExportRequest MergeRequest(const std::string& model, const fs::path& output) {
-    v1::ExportRequest request;
-    request.set_model(model);
-    request.set_output_dir(output.string());
-    request.set_merge(true);
-    request.set_force(true);
-    return request;
-  }
-
-  static fs::path Golden() { return BRAID_GOLDEN_MODELS; }
-
   // Exports the adapters of `model` to again/ and compares their tensors with those of `golden`.
-  void ExpectExportedAs(const fs::path& golden, const std::string& model) {
+  void ExpectExportedAs(const std::filesystem::path& golden, const std::string& model) {
     v1::ExportRequest again;
     again.set_model(model);
     again.set_output_dir((scratch_ / "again").string());
@@ -242,69 +168,6 @@ TEST_F(AdapterFilesTest, LabelHeadsOfPeftGiveItsScoresAndTheirOwnFiles) {
   Put(kAdapterWeightsFile, {{head, empty}});
   EXPECT_FAILS(Import(AdapterRequest(source(), base)), absl::StatusCode::kInvalidArgument,
                "score.weight: got shape [1099511627776, 0], expected [classes, ");
-}
-
-TEST_F(AdapterFilesTest, MergedExportsReportWhatTheyChangedAndTheirLargestDifference) {
-  SetModelThreads(1);
-  for (const char* name : {"llama2", "llama3", "gpt2"}) {
-    const std::string checkpoint = RandomAdapters(Base(name), {"q", "down"}).string();
-    for (const auto& [dtype, bound] :
-         {std::pair("float32", 1e-4), {"float16", 0.01}, {"bfloat16", 0.05}}) {
-      v1::ExportRequest request = MergeRequest(checkpoint, scratch_ / "merged");
-      request.set_dtype(dtype);
-      ASSERT_OK_AND_ASSIGN(const v1::ExportResponse response, Export(request));
-      EXPECT_EQ(response.num_merged_tensors(), 2 * 2) << name << " " << dtype;
-      EXPECT_LE(response.max_logit_difference(), bound) << name << " " << dtype;
-      EXPECT_GT(response.max_logit_difference(), 0);
-    }
-    fs::remove_all(checkpoint);
-  }
-  v1::ExportRequest plain = MergeRequest(Base("llama2"), scratch_ / "plain");
-  EXPECT_FAILS(Export(plain), absl::StatusCode::kInvalidArgument, "holds no adapters to merge",
-               "without --merge");
-  plain.set_adapter(true);
-  EXPECT_FAILS(Export(plain), absl::StatusCode::kInvalidArgument, "merge: got adapter too");
-}
-
-TEST_F(AdapterFilesTest, WrongMergesAreNotPublished) {
-  SetModelThreads(1);
-  const std::string base = Base("llama2");
-  const std::string checkpoint = RandomAdapters(base, {"q", "v"}).string();
-  ASSERT_OK(Export(MergeRequest(checkpoint, source())));
-  const ModelPath path = FindModel(checkpoint, true).value();
-  ASSERT_OK_AND_ASSIGN(const MergeCheck check, MergeCheck::Create(path, DType::kF32));
-  v1::ExportResponse response;
-  ASSERT_OK(check.Compare(source(), &response));
-  EXPECT_EQ(response.num_merged_tensors(), 2 * 2);
-  // One element of a merged matrix is wrong.
-  ChangeTensors([](auto& tensors) {
-    std::string& bytes = tensors.at("model.layers.1.self_attn.v_proj.weight").bytes;
-    float value;
-    std::memcpy(&value, &bytes[4 * 7], sizeof value);
-    value += 0.05f;
-    std::memcpy(&bytes[4 * 7], &value, sizeof value);
-  });
-  EXPECT_FAILS(check.Compare(source(), &response), absl::StatusCode::kDataLoss,
-               "the logits of the merged model differ", "expected at most 1e-04");
-  // A merge that changes nothing.
-  v1::ExportRequest plain = MergeRequest(base, source());
-  plain.set_merge(false);
-  ASSERT_OK(Export(plain));
-  EXPECT_FAILS(check.Compare(source(), &response), absl::StatusCode::kDataLoss, "differ");
-  // A tensor that cannot be read.
-  ChangeTensors([](auto& tensors) { tensors.erase("model.norm.weight"); });
-  EXPECT_FAILS(check.Compare(source(), &response), absl::StatusCode::kDataLoss,
-               "cannot be read back", "model.norm.weight");
-  // The error of a check keeps the files from being published.
-  const auto model = LoadModel(base).value();
-  ExportOptions options;
-  options.check = [](const fs::path& directory, v1::ExportResponse*) {
-    EXPECT_TRUE(fs::exists(directory / "model.safetensors"));
-    return absl::DataLossError("wrong");
-  };
-  EXPECT_FAILS(ExportModel(*model, TestTokenizerPath(), options, scratch_ / "none"),
-               absl::StatusCode::kDataLoss, "wrong");
-  EXPECT_FALSE(fs::exists(scratch_ / "none"));
 }
 
 TEST_F(AdapterFilesTest, AdaptersAreRefusedOnABaseWithOtherWeights) {

@@ -1,0 +1,174 @@
+// Deleting by id through the service: what is deleted, what is kept and why, and who may.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/directory_use.h"
+#include "control/run_store.h"
+#include "pipeline/jobs/job_store.h"
+#include "pipeline/store/stage_store.h"
+#include "server/retention/disk_tree.h"
+#include "tests/base/status_matchers.h"
+#include "tests/server/retention/retention_fixture.h"
+
+namespace braid {
+namespace deletion_test {
+
+namespace fs = std::filesystem;
+using absl::StatusCode;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class DeletionTest : public RetentionFixture {};
+
+TEST_F(DeletionTest, DeletesARunAndItsJobAndReportsTheSpaceFreed) {
+  const std::string job = home_.AddJob();
+  const std::string run = home_.AddRun({.dataset = home_.Output("p1")});
+  const int64_t bytes = DiskBytes(home_ / "store") + DiskBytes(home_ / "runs");
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse plan, Delete({job, run}, /*dry_run=*/true));
+  EXPECT_THAT(Deleted(plan), ElementsAre(run, job)) << "the user first";
+  EXPECT_THAT(home_.Ids(), ElementsAre(job, run)) << "a dry run deletes nothing";
+  EXPECT_THAT(log_, IsEmpty());
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse done, Delete({job, run}));
+  EXPECT_THAT(Deleted(done), ElementsAre(run, job));
+  EXPECT_EQ(done.freed_bytes(), plan.freed_bytes());
+  EXPECT_GT(done.freed_bytes(), 2 * 20000 + 2 * 5 * 20000);
+  EXPECT_LE(done.freed_bytes(), bytes);
+  EXPECT_THAT(home_.Directories(), IsEmpty());
+  EXPECT_THAT(home_.Ids(), IsEmpty());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("deleted " + run + " of local for local"),
+                                HasSubstr("deleted " + job)));
+  EXPECT_FAILS(Delete({job}), StatusCode::kNotFound, job);
+}
+
+TEST_F(DeletionTest, OutputsThatAnotherJobHasStay) {
+  const std::string first = home_.AddJob({.outputs = {"i1", "t1", "p1"}});
+  home_.AddJob({.outputs = {"i1", "t2", "p2"}});
+  ASSERT_OK(Delete({first}));
+  EXPECT_TRUE(fs::exists(home_.Output("i1")));
+  EXPECT_FALSE(fs::exists(home_.Output("t1")));
+  EXPECT_FALSE(fs::exists(home_.Output("p1")));
+  EXPECT_TRUE(fs::exists(home_.Output("p2")));
+}
+
+TEST_F(DeletionTest, AFailedJobTakesItsUnfinishedOutputsWithIt) {
+  const std::string job = home_.AddJob({.outputs = {"i1", "t1"}, .state = v1::JOB_FAILED});
+  fs::rename(home_.Output("t1"), home_.Output("t1").string() + ".tmp");
+  ASSERT_OK(Delete({job}));
+  EXPECT_THAT(home_.Directories(), IsEmpty());
+}
+
+TEST_F(DeletionTest, KeepsWhatAnotherJobOrRunUses) {
+  const std::string job = home_.AddJob({.outputs = {"i1", "t1", "p1"}});
+  const std::string run = home_.AddRun({.dataset = home_.Output("p1")});
+  ExpectRefused({job}, StatusCode::kFailedPrecondition, run + " uses store/pack-1111");
+  // Initialized from a run by id, by path, and from one of its checkpoints.
+  const std::vector<std::string> starts = {
+      run, (home_ / ("runs/" + run)).string(),
+      (home_ / ("runs/" + run + "/checkpoints/step-00000010"))};
+  for (const std::string& start : starts) {
+    const std::string next = home_.AddRun({.init_from = start, .created = 2000});
+    ExpectRefused({run}, StatusCode::kFailedPrecondition, next + " uses runs/" + run);
+    ASSERT_OK(Delete({next}));
+  }
+  // A job that takes the tokenizer of another.
+  v1::CorpusSpec spec;
+  spec.mutable_tokenizer()->set_model_path((home_.Output("t1") / "tokenizer.model").string());
+  const std::string next = home_.AddJob({.outputs = {"p2"}, .spec = spec});
+  ASSERT_OK(Delete({run}));
+  ExpectRefused({job}, StatusCode::kFailedPrecondition, next + " uses store/tokenize-1111");
+  ASSERT_OK(Delete({next, job}));
+  EXPECT_THAT(home_.Ids(), IsEmpty());
+}
+
+TEST_F(DeletionTest, ARunThatIsMissingInTheListKeepsItsDataset) {
+  const std::string job = home_.AddJob();
+  const std::string run = home_.AddRun({.dataset = home_.Output("p1")});
+  for (const char* const suffix : {"", "-wal", "-shm"}) {
+    fs::remove(home_ / absl::StrCat("runs.sqlite", suffix));
+  }
+  ExpectRefused({job}, StatusCode::kFailedPrecondition, run + " uses store/pack-1111");
+  ExpectRefused({run}, StatusCode::kFailedPrecondition, "not in the list of runs");
+}
+
+TEST_F(DeletionTest, RefusesWhatHasNotEnded) {
+  const std::string queued = home_.AddJob({.state = v1::JOB_QUEUED});
+  ExpectRefused({queued}, StatusCode::kFailedPrecondition, queued + " is QUEUED; cancel it first");
+  ASSERT_OK(JobStore::Open(home_.path()).value()->ClaimNext());
+  ExpectRefused({queued}, StatusCode::kFailedPrecondition, queued + " is RUNNING");
+  const std::string starting = home_.AddRun({.ended = false, .created = UnixTime()});
+  ExpectRefused({starting}, StatusCode::kFailedPrecondition,
+                starting + " is STARTING; stop it first");
+  // Several ids: all or none.
+  const std::string ended = home_.AddRun();
+  ExpectRefused({ended, starting}, StatusCode::kFailedPrecondition, starting);
+  ExpectRefused({ended, "run-000077"}, StatusCode::kNotFound, "run-000077");
+  ExpectRefused({ended, "nonsense"}, StatusCode::kNotFound, "nonsense");
+  EXPECT_FAILS(Delete({}), StatusCode::kInvalidArgument, "ids");
+}
+
+TEST_F(DeletionTest, RefusesWhatIsBeingRead) {
+  const std::string job = home_.AddJob();
+  const std::string run = home_.AddRun();
+  {
+    // As an evaluation and a served model do (control/model_child.cc, control/model_server.cc).
+    const auto model =
+        DirectoryUse::Share(home_.path(), home_ / ("runs/" + run + "/checkpoints/step-00000020"));
+    ExpectRefused({run}, StatusCode::kFailedPrecondition, run + " is in use");
+    // As a job does that reuses an output.
+    StageStore store(home_ / "store", {.home = home_.path()});
+    const absl::StatusOr<StoredStage> output =
+        store.Produce("ingest", std::string(32, '1'),
+                      [](StageWriter& writer) { return writer.AddText("rebuilt", "text", 1); });
+    ASSERT_OK(output);
+    ExpectRefused({job}, StatusCode::kFailedPrecondition, "store/ingest-1111");
+    ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse kept, Collect(OlderThan(1)));
+    EXPECT_THAT(Deleted(kept), IsEmpty());
+    EXPECT_THAT(kept.deletions(), SizeIs(2)) << "reported with their reasons";
+  }
+  ASSERT_OK(Delete({job, run}));
+  EXPECT_THAT(home_.Directories(), IsEmpty());
+}
+
+TEST_F(DeletionTest, OwnersAndOperatorsMayDelete) {
+  const std::string job = home_.AddJob({.principal = "ann"});
+  const std::string run = home_.AddRun({.principal = "ann"});
+  who_ = "bob";
+  ExpectRefused({job}, StatusCode::kPermissionDenied, job + " belongs to ann");
+  ExpectRefused({run}, StatusCode::kPermissionDenied, run + " belongs to ann");
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse none, Collect(OlderThan(1)));
+  EXPECT_THAT(none.deletions(), IsEmpty()) << "collects his own only";
+  who_ = "ann";
+  ASSERT_OK(Delete({job}));
+  who_ = "olga";
+  ASSERT_OK_AND_ASSIGN(const v1::DeletionResponse rest, Collect(OlderThan(1)));
+  EXPECT_THAT(Deleted(rest), ElementsAre(run));
+  EXPECT_THAT(log_.back(), HasSubstr(run + " of ann for olga"));
+}
+
+TEST_F(DeletionTest, IdsAndRequestIdsOfDeletedRunsAreNotUsedAgain) {
+  const std::string run = home_.AddRun({.request_id = "once"});
+  ASSERT_OK(Delete({run}));
+  const auto runs = RunStore::Open(home_.path()).value();
+  EXPECT_FAILS(runs->Create("once", "spec", 1), StatusCode::kAlreadyExists, run, "was deleted");
+  EXPECT_EQ(runs->Create("", "spec", 1)->id, "run-000002");
+  EXPECT_FAILS(runs->Get(run), StatusCode::kNotFound, run);
+}
+
+TEST_F(DeletionTest, ADeletedRunFreesItsPlaceInTheQuota) {
+  const RunOwner owner = {.principal = "ann", .max_runs = 1};
+  const auto runs = RunStore::Open(home_.path()).value();
+  const std::string run = home_.AddRun({.principal = "ann"});
+  EXPECT_FAILS(runs->Create("", "spec", 1, owner), StatusCode::kResourceExhausted, "--quota-runs");
+  ASSERT_OK(Delete({run}));
+  EXPECT_OK(runs->Create("", "spec", 1, owner));
+}
+
+}  // namespace deletion_test
+}  // namespace braid

@@ -54,12 +54,9 @@ void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
   auto options = std::make_shared<RoutingOptions>();
   CLI::App* command = analyze.add_subcommand(
       "routing", "Analyze expert routing on held-out text by domain, layer and expert");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
+  AddModel(command, &options->model);
   AddStrict(command, &options->strict);
-  command->add_option("--data", options->dataset,
-                      "Corpus job or dataset directory with the held-out text (default: "
-                      "the run's own)");
+  AddHeldoutText(command, &options->dataset);
   command
       ->add_option("--layers", options->layers,
                    "Layers, such as 0,2,3 (default: all layers with experts)")
@@ -73,8 +70,7 @@ void AddRoutingCommand(CLI::App& analyze, CommandLine& program) {
           "JSON)")
       ->check(IntegerBetween(1, 100));
   AddThreads(command, &options->threads);
-  command->add_option("-o,--output", options->output,
-                      "Write an HTML page with charts to this file");
+  AddPage(command, &options->output);
   command->footer(
       "Examples:\n"
       "  braid analyze routing run-000002\n"

@@ -122,28 +122,24 @@ void AddAnalyzeExperts(CommandLine& program, CLI::App* analyze) {
   auto options = std::make_shared<ExpertsOptions>();
   CLI::App* command = analyze->add_subcommand(
       "experts", "Measure the share of activations in the experts that tokens choose");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
+  AddModel(command, &options->model);
   AddStrict(command, &options->strict);
-  command->add_option("--data", options->dataset,
-                      "Corpus job or dataset directory with the held-out text (default: "
-                      "the run's own)");
+  AddHeldoutText(command, &options->dataset);
   AddSplit(command, &options->split);
   AddRoutingSeed(command, &options->routing_seed);
   AddMaxWindows(command, &options->max_windows);
   AddThreads(command, &options->threads);
   command
       ->add_option("--task", options->tasks,
-                   "Built-in task whose prompts are measured too, as a domain; repeatable")
+                   "Built-in task whose prompts are measured as one more domain; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--task-data", options->tasks_dir,
-                      "Directory with one folder of files per task");
-  command->add_option("-o,--output", options->output,
-                      "Write an HTML page with charts to this file");
+  AddTaskFiles(command, "--task-data", &options->tasks_dir);
+  command->get_option("--task-data")->needs(command->get_option("--task"));
+  AddPage(command, &options->output);
   command->footer(
       "The FFNs of a dense model are split for the analysis, by default into 16 experts by keys;\n"
-      "no checkpoint is written. A model that token choice routes keeps its experts; only\n"
-      "--active-experts and --layers apply to it.\n"
+      "no checkpoint is written. A model with the router TOKEN_CHOICE is analyzed with its own\n"
+      "experts; only --active-experts and --layers apply to it.\n"
       "\n"
       "Examples:\n"
       "  braid analyze experts run-000001 -o experts.html\n"

@@ -136,6 +136,9 @@ void AddProbing(CLI::App* command, LayersOptions* options) {
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of the choice of sentences (default: 0)")
       ->check(Seed());
+  for (const char* const name : {"--probe", "--sentences", "--hidden-units", "--seed"}) {
+    command->get_option(name)->needs(command->get_option("--text"));
+  }
 }
 
 }  // namespace
@@ -143,20 +146,20 @@ void AddProbing(CLI::App* command, LayersOptions* options) {
 void AddAnalyzeLayers(CommandLine& program, CLI::App* analyze) {
   auto options = std::make_shared<LayersOptions>();
   CLI::App* command = analyze->add_subcommand(
-      "layers", "Measure what each layer encodes, and which layers mixing layers choose");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
+      "layers",
+      "Measure what each layer encodes, and which layers a model with mixed layers chooses");
+  AddModel(command, &options->model);
   AddStrict(command, &options->strict);
   AddProbing(command, options.get());
   command
-      ->add_option("--task", options->tasks,
-                   "Built-in task for whose prompts the choices of mixing layers are counted; "
-                   "repeatable")
+      ->add_option(
+          "--task", options->tasks,
+          "Count the choices of mixed layers on the prompts of this built-in task; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--data", options->tasks_dir, "Directory with one folder of files per task");
+  AddTaskFiles(command, "--data", &options->tasks_dir);
+  command->get_option("--data")->needs(command->get_option("--task"));
   AddThreads(command, &options->threads);
-  command->add_option("-o,--output", options->output,
-                      "Write an HTML page with charts to this file");
+  AddPage(command, &options->output);
   command->footer(
       "Examples:\n"
       "  braid analyze layers run-000001 --text books/\n"

@@ -239,6 +239,14 @@ std::string FlagWord(const std::string& enum_name) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(enum_name, {{"_", "-"}}));
 }
 
+void ExcludeUnused(CLI::App* command, CLI::Option* option, const std::vector<std::string>& used) {
+  for (CLI::Option* const other : command->get_options()) {
+    const bool is_used =
+        std::ranges::any_of(used, [&](const std::string& name) { return other->check_name(name); });
+    if (!is_used && other != option && other != command->get_help_ptr()) option->excludes(other);
+  }
+}
+
 void AddStrict(CLI::App* command, bool* strict) {
   const bool by_default = *strict;
   CLI::Option* const refuse = command->add_flag(

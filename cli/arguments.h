@@ -73,6 +73,10 @@ std::string EnumName(const std::string& word);
 // Returns the word of an enum value on the command line: SKIP_BATCH is "skip-batch".
 std::string FlagWord(const std::string& enum_name);
 
+// Makes `option` and all other options and arguments of `command` exclude each other, except those
+// named in `used` and the help. Requires: all of them were added.
+void ExcludeUnused(CLI::App* command, CLI::Option* option, const std::vector<std::string>& used);
+
 // Adds --strict, which refuses a run whose newest checkpoint is damaged; the value of `strict` is
 // the default. Where it is true, also adds --no-strict. `strict` must outlive the command.
 void AddStrict(CLI::App* command, bool* strict);

@@ -24,13 +24,13 @@
 #include "evaluation/perplexity.h"
 #include "evaluation/routing_analysis.h"
 #include "formats/piece_scanner.h"
-#include "google/protobuf/util/json_util.h"
 #include "inference/generation.h"
 #include "inference/huggingface/model_export.h"
 #include "inference/huggingface/model_import.h"
 #include "inference/model_conversion.h"
 #include "inference/serving_loop.h"
 #include "proto/config_text.h"
+#include "proto/message_json.h"
 #include "runs/run_directory.h"
 #include "trainer/parallel/mpi_communicator.h"
 #include "trainer/rank_check.h"
@@ -70,11 +70,7 @@ int CheckRanks(const std::string& shared) {
 }
 
 void PrintLine(const google::protobuf::Message& event) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string line;
-  (void)google::protobuf::util::MessageToJsonString(event, &line, options);
-  std::cout << line << std::endl;
+  std::cout << MessageToJson(event).value_or("") << std::endl;
 }
 
 // Reads a request in text format from a file and prints one line of JSON per event of its answer.

@@ -261,6 +261,12 @@ absl::Status Serve(Options& options) {
   auto services = braid::ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
+  if (options.host.embedder != braid::HostOptions().embedder &&
+      !services->contains(braid::ServiceName::kEmbedding)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--embedder: got ", options.host.embedder,
+                     " without the embedding service, expected embedding among --services"));
+  }
   if (!options.services_token_file.empty()) {
     auto token = braid::ReadClientToken(options.services_token_file, "");
     if (!token.ok()) return token.status();

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/source_warning.h"
 #include "rpc/interrupt.h"
 
@@ -100,10 +101,9 @@ absl::Status Convert(Session& session, const ConvertOptions& options) {
 }
 
 constexpr char kConvertFooter[] =
-    "With all experts active a split model computes what the dense model did. --dense gives the\n"
-    "dense model back, bit for bit if nothing was trained in between; with --keep, of the "
-    "experts\n"
-    "that are kept.\n"
+    "With all experts active, a split model computes the same function as the dense model.\n"
+    "--dense restores the dense model, bit for bit if nothing was trained in between. With --keep\n"
+    "and --dense, the experts that are kept are joined.\n"
     "\n"
     "Examples:\n"
     "  braid convert run-000001 --output experts --experts 16 --active-experts 8\n"
@@ -117,33 +117,36 @@ constexpr char kConvertFooter[] =
 void AddConversions(CLI::App* command, ConvertOptions* options) {
   CLI::Option* experts = command
                              ->add_option("--experts", options->experts,
-                                          "Experts of each layer; must divide the hidden units")
+                                          "Split each FFN into this many experts; must divide d_ff")
                              ->check(PositiveInt32());
-  CLI::Option* copies = command
-                            ->add_option("--copy", options->copies,
-                                         "Experts of each layer; each is a copy of the FFN")
-                            ->check(PositiveInt32())
-                            ->excludes(experts);
-  CLI::Option* used_by =
-      command->add_option("--used-by", options->used_by,
-                          "Job id or packed dataset that is routed to count uses (--keep)");
+  CLI::Option* copies =
+      command
+          ->add_option("--copy", options->copies,
+                       "Make this many copies of each FFN and use them as experts")
+          ->check(PositiveInt32())
+          ->excludes(experts);
+  CLI::Option* used_by = command->add_option(
+      "--used-by", options->used_by,
+      "With --keep: corpus job or dataset directory on which the uses of the experts are counted");
   CLI::Option* keep =
       command
-          ->add_option("--keep", options->kept, "Keep the experts of each layer that are used most")
+          ->add_option("--keep", options->kept,
+                       "Keep this many experts of each layer: those that --used-by uses most")
           ->check(PositiveInt32())
           ->needs(used_by)
           ->excludes(experts)
           ->excludes(copies);
   used_by->needs(keep);
-  CLI::Option* noise = command
-                           ->add_option("--noise", options->noise,
-                                        "Add uniform noise to each matrix before tuning, of this "
-                                        "many of its standard deviations")
-                           ->check(PositiveUpTo(100))
-                           ->excludes(experts)
-                           ->excludes(copies)
-                           ->excludes(keep);
-  command->add_flag("--dense", options->dense, "Put the experts together into dense FFNs")
+  CLI::Option* noise =
+      command
+          ->add_option("--noise", options->noise,
+                       "Add uniform noise to each matrix before fine-tuning; its width is this "
+                       "factor times the standard deviation of the matrix")
+          ->check(PositiveUpTo(100))
+          ->excludes(experts)
+          ->excludes(copies)
+          ->excludes(keep);
+  command->add_flag("--dense", options->dense, "Join the experts of each layer to a dense FFN")
       ->excludes(experts)
       ->excludes(copies)
       ->excludes(noise);
@@ -153,7 +156,7 @@ void AddConversions(CLI::App* command, ConvertOptions* options) {
 void AddExpertOptions(CLI::App* command, ConvertOptions* options) {
   CLI::Option *dense = command->get_option("--dense"), *keep = command->get_option("--keep"),
               *noise = command->get_option("--noise");
-  command->add_option("--split", options->split, "How units are assigned to experts")
+  command->add_option("--split", options->split, "Rule that assigns hidden units to experts")
       ->capture_default_str()
       ->check(OneOf({"contiguous", "random", "keys"}))
       ->needs(command->get_option("--experts"));
@@ -167,8 +170,9 @@ void AddExpertOptions(CLI::App* command, ConvertOptions* options) {
                          "Layers to split, from 0; -1 is the last (default: all)")
             ->delimiter(','),
         command
-            ->add_option("--gate", options->gate,
-                         "How a token chooses its experts (default: key-mean; linear for copies)")
+            ->add_option(
+                "--gate", options->gate,
+                "Gate by which tokens choose experts (default: key-mean; linear for copies)")
             ->check(OneOf({"key-mean", "linear", "cosine", "frozen"}))}) {
     option->excludes(keep)->excludes(dense)->excludes(noise);
   }
@@ -183,12 +187,11 @@ void AddExpertOptions(CLI::App* command, ConvertOptions* options) {
 
 void AddConvertCommand(CommandLine& program) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* command = program.app.add_subcommand(
-      "convert",
-      "Split or copy the FFNs of a dense model into experts, keep the most used experts, put "
-      "experts together, or add noise");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
+  CLI::App* command =
+      program.app.add_subcommand("convert",
+                                 "Convert a model: split or copy its FFNs into experts, keep the "
+                                 "most used experts, join experts, or add noise");
+  AddModel(command, &options->model);
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
   AddConversions(command, options.get());
   AddExpertOptions(command, options.get());

@@ -34,10 +34,15 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   if (spec.has_decontaminate()) {
     RETURN_IF_ERROR(ExpandTaskPaths(spec.mutable_decontaminate()->mutable_paths()));
   }
+  if (spec.embedder().addresses_size() == configured_servers) return spec;
   // --embedding-servers implies the embedder that uses them.
-  if (spec.embedder().addresses_size() > configured_servers) {
-    spec.mutable_embedder()->set_kind("remote");
+  const std::string& kind = spec.embedder().kind();
+  if (!kind.empty() && kind != "remote") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--embedding-servers: got them with the embedder \"", kind,
+                     "\", expected no --embedder, or remote"));
   }
+  spec.mutable_embedder()->set_kind("remote");
   return spec;
 }
 

@@ -136,7 +136,8 @@ void AddDeleteCommands(CommandLine& program) {
       ->required();
   AddConfirmation(remove, *options);
   remove->footer(
-      "A dataset that a run trained on and a run that another one was initialized from are kept.\n"
+      "A job cannot be deleted while a run that was trained on its dataset exists, and a run not\n"
+      "while a run that was initialized from it exists.\n"
       "\n"
       "Examples:\n"
       "  braid delete run-000003 --dry-run\n"
@@ -147,21 +148,26 @@ void AddDeleteCommands(CommandLine& program) {
 
   auto policy = std::make_shared<DeleteOptions>();
   CLI::App* collect = program.app.add_subcommand(
-      "gc", "Delete old jobs, runs and prepared data that have ended and that nothing uses");
-  collect->add_option("--keep", policy->keep, "Newest jobs and runs of each user that are kept")
+      "gc", "Delete old jobs, runs and fine-tuning data that nothing uses");
+  collect
+      ->add_option("--keep", policy->keep,
+                   "Number of newest jobs, and of newest runs, of each user to keep")
       ->check(PositiveInt32());
   collect->add_option("--older-than", policy->older_than,
-                      "Minimum time since the end, such as 30d, 12h or 30m");
+                      "Delete only what ended at least this long ago, such as 30d, 12h or 30m");
   collect->add_flag(
       "--checkpoints", policy->checkpoints,
       "Keep the runs, and delete only their checkpoints but the newest good one, the one "
       "with the best validation, and those of checkpoint.keep_every_steps");
-  collect->add_flag("--include-evaluated", policy->include_evaluated,
-                    "Delete runs that hold results of evaluations, too");
+  collect
+      ->add_flag("--include-evaluated", policy->include_evaluated,
+                 "Delete runs that hold results of evaluations, too")
+      ->excludes(collect->get_option("--checkpoints"));
   AddConfirmation(collect, *policy);
   collect->footer(
-      "Jobs and runs are deleted that meet all conditions. With --older-than, so are datasets and\n"
-      "models that finetune prepared below supervised/ of --home, by the time of their last use.\n"
+      "A job or run is deleted only if it has ended and meets all given conditions. --older-than\n"
+      "also deletes datasets and models that 'braid finetune' prepared in supervised/ of --home,\n"
+      "if they were last used that long ago.\n"
       "\n"
       "Examples:\n"
       "  braid gc --keep 10 --older-than 30d --dry-run\n"

@@ -124,19 +124,20 @@ void AddDoctorCommand(CommandLine& program) {
       ->add_option("--ranks", options->ranks,
                    "Number of ranks to start and check (default: 2, or the hosts' slots)")
       ->check(PositiveInt32());
-  command->add_option("--hosts", options->hosts, "Hosts to start the ranks on");
+  command->add_option("--hosts", options->hosts, "Hosts to start the ranks on, as HOST:RANKS,...");
   command->add_option("--interface", options->interface, "Network interface between the hosts");
   command->add_option("--threads", options->threads, "Threads per rank (default: cores / ranks)")
       ->check(PositiveInt32());
-  command
-      ->add_option("--ranks-per-host", options->ranks_per_host,
-                   "With --model: ranks that share this machine's memory (default: all)")
-      ->check(PositiveInt32());
+  CLI::Option* const ranks_per_host =
+      command
+          ->add_option("--ranks-per-host", options->ranks_per_host,
+                       "With --model: ranks that share this machine's memory (default: all)")
+          ->check(PositiveInt32());
   command->add_option("--shared", options->shared,
                       "Directory that all ranks must see (default: --home)");
-  command->add_option(
+  ranks_per_host->needs(command->add_option(
       "--model", options->model,
-      "Check that training this named model fits into memory and its checkpoints on disk");
+      "Check that training this named model fits into memory and its checkpoints on disk"));
   command->add_option("--corpus", options->corpus,
                       "Check that a corpus job on these files fits on disk");
   CLI::Option* const bench =

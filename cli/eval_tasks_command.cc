@@ -137,7 +137,7 @@ void AddTasks(CLI::App* command, TasksOptions* options) {
   command->add_option("model", options->models,
                       "Run ids, run directories or checkpoint directories; further models are "
                       "compared with the first, example by example");
-  command->add_option("--data", options->data, "Directory with one folder of files per task");
+  AddTaskFiles(command, "--data", &options->data);
   command
       ->add_option("--task", options->tasks,
                    "Built-in task to run; repeatable (default: all tasks whose files exist)")
@@ -182,6 +182,7 @@ void AddEvalTasks(CommandLine& program, CLI::App* eval) {
       eval->add_subcommand("tasks", "Run downstream task evaluation with k-shot prompts");
   AddTasks(command, options.get());
   AddAsking(command, options.get());
+  ExcludeUnused(command, command->get_option("--list"), {"--data", "--task", "--task-file"});
   command->footer(
       "Examples:\n"
       "  braid eval tasks --list --data downstream/\n"

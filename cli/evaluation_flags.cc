@@ -4,6 +4,24 @@
 
 namespace braid {
 
+void AddModel(CLI::App* command, std::string* model) {
+  command->add_option("model", *model, "Run id, run directory or checkpoint directory")->required();
+}
+
+void AddHeldoutText(CLI::App* command, std::string* dataset) {
+  command->add_option("--data", *dataset,
+                      "Corpus job or dataset directory with the held-out text (default: "
+                      "the run's own)");
+}
+
+void AddTaskFiles(CLI::App* command, const std::string& flag, std::string* directory) {
+  command->add_option(flag, *directory, "Directory with one folder of files per task");
+}
+
+void AddPage(CLI::App* command, std::string* path) {
+  command->add_option("-o,--output", *path, "Write an HTML page with charts to this file");
+}
+
 void AddActiveExperts(CLI::App* command, int32_t* active_experts) {
   command
       ->add_option("--active-experts", *active_experts,

@@ -6,9 +6,22 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace braid {
+
+// Adds the required argument MODEL.
+void AddModel(CLI::App* command, std::string* model);
+
+// Adds --data, a corpus job or a dataset whose held-out text is used; "" for that of the run.
+void AddHeldoutText(CLI::App* command, std::string* dataset);
+
+// Adds `flag`, the directory with the files of tasks; "" without it.
+void AddTaskFiles(CLI::App* command, const std::string& flag, std::string* directory);
+
+// Adds --output of a command that writes a page with charts; "" without the flag.
+void AddPage(CLI::App* command, std::string* path);
 
 // Adds --active-experts, the experts per token of a TOKEN_CHOICE model; 0 without the flag.
 void AddActiveExperts(CLI::App* command, int32_t* active_experts);

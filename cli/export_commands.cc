@@ -228,8 +228,7 @@ absl::Status Import(Session& session, const ImportOptions& options) {
 void AddExport(CommandLine& program) {
   auto options = std::make_shared<ExportOptions>();
   CLI::App* command = program.app.add_subcommand("export", "Export a model to Hugging Face format");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
+  AddModel(command, &options->model);
   command->add_option("-o,--output", options->output, "Output directory")->required();
   AddActiveExperts(command, &options->active_experts);
   const CLI::Option* bake = command->add_option(
@@ -245,8 +244,11 @@ void AddExport(CommandLine& program) {
                    "Maximum size of a weights file (default: 5GB)")
       ->transform(ByteSize());
   CLI::Option* const adapter =
-      command->add_flag("--adapter", options->adapter,
-                        "Export only the adapters of a fine-tuning run, in the format of PEFT");
+      command
+          ->add_flag("--adapter", options->adapter,
+                     "Export only the adapters of a fine-tuning run, in the format of PEFT")
+          ->excludes(command->get_option("--active-experts"))
+          ->excludes(command->get_option("--max-shard-size"));
   command
       ->add_flag("--merge", options->merge,
                  "Merge the adapters of a fine-tuning run into the weights (the default for such "
@@ -277,18 +279,20 @@ void AddImport(CommandLine& program) {
       "Import a Hugging Face model (LLaMA, Mistral, Mixtral, Qwen2, Qwen3, GPT-2) as a checkpoint");
   command->add_option("source", options->source,
                       "Directory with config.json and safetensors files");
-  CLI::Option* const base =
-      command->add_option("--base", options->base,
-                          "Model of the adapter: run id, run directory or checkpoint directory");
+  CLI::Option* const base = command->add_option(
+      "--base", options->base,
+      "Model that the adapter was trained for: run id, run directory or checkpoint directory");
   CLI::Option* const adapter = command->add_option(
       "--adapter", options->adapter,
       "Directory with adapter_config.json and adapter_model.safetensors, instead of a model");
   base->needs(adapter);
   adapter->needs(base);
   command->add_option("-o,--output", options->output, "Output checkpoint directory")->required();
-  command->add_option(
-      "--tokenizer", options->tokenizer,
-      "Tokenizer: SentencePiece model or tokenizer.json (default: the one in the source)");
+  command
+      ->add_option(
+          "--tokenizer", options->tokenizer,
+          "Tokenizer: SentencePiece model or tokenizer.json (default: the one in the source)")
+      ->excludes(adapter);
   command->add_flag("--force", options->force, "Overwrite an existing checkpoint");
   command->footer(
       "Examples:\n"

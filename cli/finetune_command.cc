@@ -115,7 +115,7 @@ absl::Status Finetune(Session& session, FinetuneOptions& options) {
 void AddFinetuneCommand(CommandLine& program) {
   auto options = std::make_shared<FinetuneOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "finetune", "Train a model on examples of prompts and answers, or adapters for it");
+      "finetune", "Fine-tune a model, or adapters for it, on examples of prompts and answers");
   options->AddTo(command);
   command->footer(
       "Examples:\n"

@@ -34,6 +34,17 @@ namespace {
 // Increased when the same request gives another checkpoint.
 constexpr int32_t kSplitVersion = 1;
 
+// Refuses --format and --field for tasks, which define the formats of their own files.
+absl::Status CheckFormatUsed(const FinetuneOptions& options) {
+  if (!options.validation_data.empty()) return absl::OkStatus();  // read with these options
+  if (options.format.empty() && options.field_names.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.format.empty() ? "--field: got " + options.field_names[0]
+                                          : "--format: got " + options.format,
+                   " with --task, expected it only with files of records: a task defines the "
+                   "format of its own files"));
+}
+
 absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
   if (options.tasks.empty()) {
     ASSIGN_OR_RETURN(const auto fields, options.Fields());
@@ -49,6 +60,7 @@ absl::StatusOr<RecordSet> ReadRecords(const FinetuneOptions& options) {
         absl::StrCat("--data: got ", options.data.size(),
                      " values, expected one directory of task files with --task"));
   }
+  RETURN_IF_ERROR(CheckFormatUsed(options));
   ASSIGN_OR_RETURN(const auto tasks, options.WeighedTasks());
   RecordSet all;
   for (const auto& [name, weight] : tasks) {

@@ -180,7 +180,7 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
       ->group(kData);
   command
       ->add_flag("--strict", options->strict,
-                 "Refuse data with records that would be rejected, cut or validated on")
+                 "Fail if a record would be rejected or cut, or is both trained and evaluated on")
       ->group(kData);
   command
       ->add_option("--prepare-in", options->prepare_in,
@@ -198,7 +198,7 @@ void AddExpertOptions(CLI::App* command, FinetuneOptions* options) {
   CLI::Option* const no_recompose =
       command
           ->add_flag("--no-recompose", options->no_recompose,
-                     "Export the experts instead of the dense model that they are slices of")
+                     "Export the model with its experts, instead of joining them to a dense model")
           ->needs(flags.experts)
           ->group(kExperts);
   command
@@ -292,6 +292,7 @@ void FinetuneOptions::AddTo(CLI::App* command) {
   command->add_flag("--dry-run", dry_run, "Show the plan and three encoded examples, then stop");
   command->add_flag("--wait", wait, "Follow the run until it ends");
   launch.AddTo(command);
+  command->get_option("--dry-run")->excludes(command->get_option("--print-launch"));
   config.AddTo(command, "RunSpec");
 }
 

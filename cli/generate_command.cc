@@ -32,6 +32,7 @@ namespace {
 
 struct GenerateOptions {
   std::string model, prompt, prompts, routing, system, chat_template;
+  std::string sampling_option;  // one that was given and concerns sampling only; empty: none
   bool has_prompt = false, show_routing = false, together = false, strict = false, chat = false;
   int32_t max_tokens = 0, threads = 0, parallel = 1, active_experts = 0;
   int32_t num_beams = 0, no_repeat_ngram = 0;
@@ -170,6 +171,18 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
   return absl::OkStatus();
 }
 
+// Refuses settings of a sampler that is not used. A dialogue can change the temperature.
+absl::Status CheckSampling(const GenerateOptions& options) {
+  const bool is_dialogue = !options.has_prompt && options.prompts.empty();
+  if (options.sampling_option.empty() || options.temperature > 0 || is_dialogue) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.sampling_option,
+                   ": got it with temperature 0, which picks the most likely token, expected a "
+                   "--temperature above 0"));
+}
+
 absl::Status Choose(Session& session, const GenerateOptions& options) {
   ASSIGN_OR_RETURN(const v1::GenerateRequest request, RequestOf(options));
   if (options.threads > 0 && !session.embedded()) {
@@ -180,6 +193,7 @@ absl::Status Choose(Session& session, const GenerateOptions& options) {
     return absl::InvalidArgumentError(
         "--together: got --server, which has its own setting (braidd --generate-together)");
   }
+  RETURN_IF_ERROR(CheckSampling(options));
   session.options.serving.num_threads = options.threads;
   session.options.serving.together = options.together;
   if (options.has_prompt) return ContinueOne(session, options, request);
@@ -235,7 +249,8 @@ void AddSearch(CLI::App* command, GenerateOptions& options) {
       ->add_option("--length-penalty", options.length_penalty,
                    "Length penalty a: a beam's score is log p / length^a")
       ->capture_default_str()
-      ->check(NumberBetween(0, 10));
+      ->check(NumberBetween(0, 10))
+      ->needs(command->get_option("--beams"));
   command
       ->add_option("--no-repeat-ngram", options.no_repeat_ngram,
                    "Never repeat an n-gram of this many tokens; 0 disables")
@@ -278,8 +293,7 @@ void AddGenerateCommand(CommandLine& program) {
   auto options = std::make_shared<GenerateOptions>();
   CLI::App* command = program.app.add_subcommand(
       "generate", "Generate text from a prompt, or start an interactive session");
-  command->add_option("model", options->model, "Run id, run directory or checkpoint directory")
-      ->required();
+  AddModel(command, &options->model);
   CLI::Option* const prompt = command->add_option("--prompt", options->prompt,
                                                   "Prompt to continue; - reads standard input");
   CLI::Option* const prompts =
@@ -299,7 +313,7 @@ void AddGenerateCommand(CommandLine& program) {
       ->add_flag("--together", options->together,
                  "Batch concurrent prompts into one step: faster, but rounding then depends on the "
                  "batch; not with --server")
-      ->needs(prompts);
+      ->needs(command->get_option("--parallel"));
   AddChat(command, *options);
   AddSampling(command, *options);
   AddSearch(command, *options);
@@ -314,8 +328,11 @@ void AddGenerateCommand(CommandLine& program) {
       "  head -c 500 README.md | braid generate run-000001 --prompt - --show-routing\n"
       "  braid generate run-000002 --chat --system 'Be brief.' --prompt 'Name a color.' --beams 4\n"
       "  braid generate run-000001 --prompts prompts.txt --parallel 4 --json > texts.jsonl");
-  command->callback([&program, options, prompt] {
+  command->callback([&program, options, command, prompt] {
     options->has_prompt = prompt->count() > 0;
+    for (const char* const name : {"--top-p", "--seed"}) {
+      if (command->get_option(name)->count() > 0) options->sampling_option = name;
+    }
     program.action = [&program, options] { return Generate(program.session, *options); };
   });
 }

@@ -17,8 +17,8 @@ absl::Status Health(Session& session) {
 }  // namespace
 
 void AddHealthCommand(CommandLine& program) {
-  CLI::App* health =
-      program.app.add_subcommand("health", "Check whether a server is serving, for probes");
+  CLI::App* health = program.app.add_subcommand(
+      "health", "Check whether a server is ready, for use as a health probe");
   health->footer("Example:\n  braid --server 127.0.0.1:7077 health");
   health->callback([&program] { program.action = [&program] { return Health(program.session); }; });
 }

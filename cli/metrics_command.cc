@@ -105,7 +105,7 @@ void AddMetricsCommand(CommandLine& program) {
       "--csv", options->csv, "Write all series of one run to a CSV file; - is standard output");
   command
       ->add_option("--tensorboard", options->tensorboard,
-                   "Write a TensorBoard event file per run into DIR/RUN")
+                   "Write TensorBoard event files to this directory, in a folder per run")
       ->excludes(csv);
   command->footer(
       "Examples:\n"

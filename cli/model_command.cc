@@ -64,7 +64,7 @@ void AddModelCommands(CommandLine& program) {
   CLI::App* command =
       model->add_subcommand("describe", "Print the parameter counts and training cost of a model");
   command->add_option("preset", options->preset, "Named model, such as tiny/8E");
-  command->add_flag("--list", options->list, "List the named models");
+  CLI::Option* const list = command->add_flag("--list", options->list, "List the named models");
   CLI::Option* forecast = command->add_flag("--forecast", options->forecast,
                                             "Forecast memory, communication and time per rank");
   command->add_option("--world", options->world, "Forecast: number of ranks (default: 1)")
@@ -92,6 +92,7 @@ void AddModelCommands(CommandLine& program) {
       ->transform(ByteSize())
       ->needs(forecast);
   options->config.AddTo(command, "ModelConfig");
+  ExcludeUnused(command, list, {});
   command->footer(
       "Examples:\n"
       "  braid model describe 1.5B/32E\n"

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
@@ -48,7 +49,7 @@ class Quickstart {
     RETURN_IF_ERROR(WriteReport());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
     summary_ = SummaryJson(options_, jobs_[v1::SIMILARITY], results_, elapsed.count());
-    return WriteFileAtomically(options_.workdir / "summary.json", summary_);
+    return WriteUserFile(options_.workdir / "summary.json", summary_);
   }
 
   const std::string& summary() const { return summary_; }
@@ -140,7 +141,7 @@ class Quickstart {
       return true;
     }));
     board_.Finish("sample", absl::StrFormat("%d characters", static_cast<int>(text.size())));
-    return WriteFileAtomically(std::filesystem::path(run.run_dir()) / "sample.txt", text);
+    return WriteUserFile(std::filesystem::path(run.run_dir()) / "sample.txt", text);
   }
 
   absl::Status WriteReport() {
@@ -150,7 +151,7 @@ class Quickstart {
       request.add_runs(results_.at(run.name()).run.id());
     }
     ASSIGN_OR_RETURN(const v1::ReportResponse response, client.Report(request));
-    return WriteFileAtomically(options_.workdir / "report.html", response.html());
+    return WriteUserFile(options_.workdir / "report.html", response.html());
   }
 
   Session& session_;

@@ -275,7 +275,7 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
       ->excludes(quick);
   command
       ->add_option("--arms", options->arms,
-                   "Train only these arms; claims that need others are not measured")
+                   "Train only these arms; claims that need other arms are not measured")
       ->delimiter(',');
   command->add_option("--seeds", options->num_seeds, "Number of seeds")
       ->check(IntegerBetween(1, 100));

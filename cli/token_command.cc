@@ -24,7 +24,17 @@ std::string Day(int64_t unix_seconds) {
   return FormatTime(static_cast<double>(unix_seconds));
 }
 
+// Refuses --server, whose tokens would seem to be managed.
+absl::Status CheckNoServer(const Session& session) {
+  if (session.embedded()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--server: got ", session.options.server,
+                   " with token, expected none, since the tokens in --home of this machine are "
+                   "managed; run it on the server's machine"));
+}
+
 absl::Status Create(const CommandLine& program, const TokenOptions& options) {
+  RETURN_IF_ERROR(CheckNoServer(program.session));
   const std::optional<Role> role = ParseRole(options.role);
   if (!role) {
     return absl::InvalidArgumentError(
@@ -60,6 +70,7 @@ nlohmann::json EntryJson(const AccessEntry& entry) {
 }
 
 absl::Status List(const CommandLine& program) {
+  RETURN_IF_ERROR(CheckNoServer(program.session));
   ASSIGN_OR_RETURN(const auto entries, ReadTokens(program.session.options.home));
   if (program.session.json) {
     nlohmann::json list = nlohmann::json::array();
@@ -79,6 +90,7 @@ absl::Status List(const CommandLine& program) {
 }
 
 absl::Status Revoke(const CommandLine& program, const TokenOptions& options) {
+  RETURN_IF_ERROR(CheckNoServer(program.session));
   ASSIGN_OR_RETURN(const int count, RevokeTokens(program.session.options.home, options.revoked));
   std::cout << "revoked " << count << (count == 1 ? " token" : " tokens") << std::endl;
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -85,11 +86,7 @@ absl::StatusOr<v1::Run> FollowWithService(TrainingClient& client, const std::str
     }
     return !Interrupted();
   });
-  if (Interrupted()) {
-    return absl::CancelledError(absl::StrCat("stopped watching; ", id,
-                                             " continues; follow it with: braid status ", id,
-                                             " --watch; stop it with: braid stop ", id));
-  }
+  if (Interrupted()) return StoppedWatching(id);
   RETURN_IF_ERROR(watched);
   ASSIGN_OR_RETURN(run, client.GetRun(id));
   if (run.state() == v1::RUN_SUCCEEDED) {
@@ -114,6 +111,13 @@ Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double e
   return progress;
 }
 
+absl::Status StoppedWatching(const std::string& id) {
+  const char* const stop = absl::StartsWith(id, "job-") ? "cancel " : "stop ";
+  return absl::CancelledError(absl::StrCat("stopped watching; ", id,
+                                           " continues; follow it with: braid status ", id,
+                                           " --watch; stop it with: braid ", stop, id));
+}
+
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board) {
   JobRows rows(id, board);
@@ -122,6 +126,7 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
     return !Interrupted();
   });
   if (Interrupted()) {
+    if (!client.in_process()) return StoppedWatching(id);
     return absl::CancelledError(
         absl::StrCat("interrupted; resume it with: braid resume ", id, " --wait"));
   }
@@ -133,7 +138,8 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
                                   const std::string& label, ProgressBoard& board) {
   absl::StatusOr<v1::Run> run = FollowWithService(client, id, label, board);
-  if (run.ok() || Interrupted()) return run;
+  if (run.ok()) return run;
+  if (Interrupted()) return StoppedWatching(id);
   return OutlivingService(run.status(), id, "continues without it");
 }
 

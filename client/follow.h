@@ -14,9 +14,14 @@ namespace braid {
 // Returns the progress of a run after a step, for one row of a board.
 Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds);
 
+// Returns the error of a command that Ctrl-C has ended while it followed a job or a run that
+// continues: Cancelled with the commands that follow it again and that stop it.
+absl::Status StoppedWatching(const std::string& id);
+
 // Follow a job or a run until it ends and return it, whether it succeeded or not; see JobOutcome
-// and RunOutcome. Cancelled on Ctrl-C. A service that restarts is waited for, as WatchEvents does;
-// the error of one that stays away says that the job or run continues.
+// and RunOutcome. On Ctrl-C, StoppedWatching; for a job of a service in this process, which stops
+// with it, Cancelled with the command that resumes it. A service that restarts is waited for, as
+// WatchEvents does; the error of one that stays away says that the job or run continues.
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board);
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,

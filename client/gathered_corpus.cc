@@ -1,14 +1,31 @@
 #include "client/gathered_corpus.h"
 
+#include <cerrno>
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/file_error.h"
+#include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
 #include "rpc/executable_path.h"
 #include "rpc/interrupt.h"
 
 namespace braid {
+namespace {
+
+// Moves a complete file, durably.
+absl::Status Publish(const std::filesystem::path& gathered, const std::filesystem::path& output) {
+  RETURN_IF_ERROR(SyncPath(gathered));
+  if (std::rename(gathered.c_str(), output.c_str()) != 0) {
+    return SystemError("create", output, errno);
+  }
+  return SyncPath(output.parent_path());
+}
+
+}  // namespace
 
 absl::StatusOr<std::filesystem::path> FindGatherScript() {
   const std::filesystem::path programs = SiblingProgram("braid").parent_path();
@@ -31,13 +48,15 @@ absl::Status GatherOnce(const GatherOptions& options, const std::filesystem::pat
   ASSIGN_OR_RETURN(const std::filesystem::path script, FindGatherScript());
   ASSIGN_OR_RETURN(const std::string python,
                    RequireProgram("python3", "install python3, or name a corpus of your own"));
+  ASSIGN_OR_RETURN(const auto staging, StagingDirectory::Create(output_jsonl));
+  const std::filesystem::path gathered = staging->path() / output_jsonl.filename();
   std::string summary;
   const auto keep = [&](std::string_view line) {
     summary = std::string(line);
     return true;
   };
   ASSIGN_OR_RETURN(const SubprocessResult result,
-                   RunSubprocess({.arguments = {python, script.string(), output_jsonl.string(),
+                   RunSubprocess({.arguments = {python, script.string(), gathered.string(),
                                                 "--bytes", absl::StrCat(options.target_bytes),
                                                 "--min-bytes", absl::StrCat(options.min_bytes),
                                                 "--split-bytes", absl::StrCat(options.split_bytes)},
@@ -48,6 +67,7 @@ absl::Status GatherOnce(const GatherOptions& options, const std::filesystem::pat
     return absl::FailedPreconditionError(absl::StrCat("gather: ", script.string(), " exited with ",
                                                       result.exit_code, ": ", result.error_output));
   }
+  RETURN_IF_ERROR(Publish(gathered, output_jsonl));
   board.Finish("gather", summary);
   return absl::OkStatus();
 }

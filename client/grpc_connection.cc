@@ -81,6 +81,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
                                                              std::set<ServiceName> services,
                                                              bool run_jobs) {
   std::unique_ptr<Connection> connection(new Connection);
+  if (options.server.empty() && options.insecure) {
+    return absl::InvalidArgumentError(
+        "--insecure: got no --server, expected one, to which it permits a connection without TLS");
+  }
   if (!options.server.empty()) {
     RETURN_IF_ERROR(CheckForServer(options));
     ASSIGN_OR_RETURN(connection->channel_, Dial(options));

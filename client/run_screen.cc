@@ -7,9 +7,9 @@
 #include <iostream>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "client/follow.h"
 #include "client/session.h"
 #include "client/terminal/run_view.h"
 #include "client/terminal/terminal_text.h"
@@ -26,12 +26,6 @@ constexpr int64_t kEventsOfHistory = 200;
 constexpr auto kPatience = std::chrono::minutes(2);
 
 double UnixNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
-
-absl::Status StoppedWatching(const std::string& id) {
-  return absl::CancelledError(absl::StrCat("stopped watching; ", id,
-                                           " continues; follow it with: braid status ", id,
-                                           " --watch; stop it with: braid stop ", id));
-}
 
 // Reads the newest events of the run, as many as its loss curve shows.
 LossHistory HistoryOf(TrainingClient& client, const std::string& id) {

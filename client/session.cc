@@ -1,21 +1,19 @@
 #include "client/session.h"
 
-#include <google/protobuf/util/json_util.h>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "proto/message_json.h"
 
 namespace braid {
 namespace {
 
-std::string Json(const google::protobuf::Message& message, bool pretty) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.add_whitespace = pretty;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  BRAID_CHECK(status.ok()) << std::string(status.message());
-  return json;
+std::string Json(const google::protobuf::Message& message, JsonLayout layout) {
+  std::optional<std::string> json = MessageToJson(message, layout);
+  BRAID_CHECK(json.has_value()) << message.GetTypeName();
+  return *std::move(json);
 }
 
 }  // namespace
@@ -38,7 +36,7 @@ int ExitCodeOf(const absl::Status& status) {
 
 absl::StatusOr<PipelineClient> Session::Pipeline(bool run_jobs) {
   ASSIGN_OR_RETURN(Connection* const connection, Connect(ServiceName::kPipeline, run_jobs));
-  return PipelineClient(connection->channel());
+  return PipelineClient(connection->channel(), embedded());
 }
 
 absl::StatusOr<TrainingClient> Session::Training() {
@@ -78,8 +76,12 @@ absl::StatusOr<Connection*> Session::Connect(ServiceName service, bool run_jobs)
   return connection.get();
 }
 
-std::string ToJson(const google::protobuf::Message& message) { return Json(message, false); }
+std::string ToJson(const google::protobuf::Message& message) {
+  return Json(message, JsonLayout::kOneLine);
+}
 
-std::string ToPrettyJson(const google::protobuf::Message& message) { return Json(message, true); }
+std::string ToPrettyJson(const google::protobuf::Message& message) {
+  return Json(message, JsonLayout::kIndented);
+}
 
 }  // namespace braid

@@ -18,7 +18,11 @@ namespace braid {
 // Thread-safe. Calls return the errors of the service and of the connection.
 class PipelineClient {
  public:
-  explicit PipelineClient(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+  // `in_process`: the service runs in this process, so that its jobs stop when the process ends.
+  explicit PipelineClient(std::shared_ptr<grpc::Channel> channel, bool in_process = false)
+      : channel_(std::move(channel)), in_process_(in_process) {}
+
+  bool in_process() const { return in_process_; }
 
   absl::StatusOr<v1::Job> SubmitCorpus(const v1::SubmitCorpusRequest& request);
   absl::StatusOr<v1::Job> GetJob(const std::string& id);
@@ -40,6 +44,7 @@ class PipelineClient {
 
  private:
   std::shared_ptr<grpc::Channel> channel_;
+  bool in_process_;
 };
 
 }  // namespace braid

@@ -281,14 +281,16 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   const auto on_problem = [observers = options.observers](const std::string& what) {
     for (const auto& observer : observers) observer->OnProblem(what);
   };
-  AcceptorOptions accepting{
-      .limits = DeriveLimits(options.connections, RaiseDescriptorLimit()),
-      .on_problem = on_problem,
-      .on_deaf = [on_problem, address = options.listen](const std::string& why) {
-        on_problem(absl::StrCat("exiting, because no connection reaches ", address, ": ", why));
-        _exit(kDeafExitCode);
-      }};
+  AcceptorOptions accepting{.limits = DeriveLimits(options.connections, RaiseDescriptorLimit()),
+                            .on_problem = on_problem};
   ASSIGN_OR_RETURN(ListeningSockets sockets, ListeningSockets::Open(options.listen));
+  const std::string host = options.listen.substr(0, options.listen.rfind(':'));
+  accepting.on_deaf = [on_problem,
+                       address = absl::StrCat(host, ":", sockets.port())](const std::string& why) {
+    on_problem(absl::StrCat("exiting with code ", kDeafExitCode, ", because no connection reaches ",
+                            address, ": ", why));
+    _exit(kDeafExitCode);
+  };
   gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
                                                  options.home, required, on_problem),
                                              .check = CheckRequest,

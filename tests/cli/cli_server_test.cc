@@ -60,6 +60,26 @@ TEST_P(CliServerTest, PrometheusMetricsMatchTheJob) {
   }
 }
 
+TEST_P(CliServerTest, AnInterruptedWatchNamesTheCommandsForTheJob) {
+  // The job waits, since no embedding server answers.
+  const Outcome submitted =
+      Braid({"submit", Corpus(), "--vocab-size", "300", "--embedding-servers", "127.0.0.1:1"});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.errors;
+  for (const Arguments& command : {Arguments{"status", "job-000001", "--watch"},
+                                   Arguments{"resume", "job-000001", "--wait"}}) {
+    Arguments all = {BRAID_BIN_DIR "/braid", "--server", address_};
+    all.insert(all.end(), command.begin(), command.end());
+    TestProgram watch(all);
+    EXPECT_TRUE(WaitUntil([&] { return watch.err().find("ingest") != std::string::npos; }));
+    watch.Signal(SIGINT);
+    EXPECT_EQ(watch.Wait(), 130);
+    EXPECT_THAT(watch.err(),
+                HasSubstr("braid: stopped watching; job-000001 continues; follow it with: braid "
+                          "status job-000001 --watch; stop it with: braid cancel job-000001\n"));
+  }
+  EXPECT_EQ(Braid({"cancel", "job-000001"}).exit_code, 0);
+}
+
 TEST_P(CliServerTest, MetricsNeedAFreePort) {
   const std::string taken = "127.0.0.1:" + std::to_string(metrics_port_);
   const Outcome outcome = Run(

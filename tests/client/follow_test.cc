@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "braid/v1/training.grpc.pb.h"
+#include "rpc/interrupt.h"
 #include "tests/base/status_matchers.h"
 
 namespace braid {
@@ -68,8 +70,8 @@ class FollowTest : public testing::Test {
   }
   ~FollowTest() override { server_->Shutdown(); }
 
-  absl::StatusOr<v1::Job> Job() {
-    PipelineClient client(server_->InProcessChannel({}));
+  absl::StatusOr<v1::Job> Job(bool in_process = false) {
+    PipelineClient client(server_->InProcessChannel({}), in_process);
     return FollowJob(client, "job-000001", board_);
   }
   absl::StatusOr<v1::Run> Run() {
@@ -114,6 +116,23 @@ TEST_F(FollowTest, AServiceThatWentAwayLeavesWhatIsFollowed) {
                                    "it; follow it with: braid status run-000001 --watch"));
   runs_.code = grpc::StatusCode::NOT_FOUND;
   EXPECT_EQ(Run().status(), absl::NotFoundError("braidd at head:7000 went away"));
+}
+
+TEST_F(FollowTest, AnInterruptNamesTheCommandsForWhatContinues) {
+  CatchInterrupts();
+  raise(SIGINT);
+  const absl::Status of_server = Job().status();
+  const absl::Status of_this_process = Job(/*in_process=*/true).status();
+  const absl::Status run = Run().status();
+  ForgetInterrupt();
+  EXPECT_EQ(of_server, absl::CancelledError(
+                           "stopped watching; job-000001 continues; follow it with: braid status "
+                           "job-000001 --watch; stop it with: braid cancel job-000001"));
+  EXPECT_EQ(of_this_process,
+            absl::CancelledError("interrupted; resume it with: braid resume job-000001 --wait"));
+  EXPECT_EQ(run, absl::CancelledError(
+                     "stopped watching; run-000001 continues; follow it with: braid status "
+                     "run-000001 --watch; stop it with: braid stop run-000001"));
 }
 
 }  // namespace follow_test

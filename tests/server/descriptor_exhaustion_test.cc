@@ -200,6 +200,23 @@ TEST_F(DescriptorExhaustionTest, AnAcceptorThatCannotBeReachedReportsThatItIsDea
   release.set_value();
 }
 
+TEST_F(DescriptorExhaustionTest, ABraiddThatCannotBeReachedEndsWithAnExitCodeOfItsOwn) {
+  const std::filesystem::path log = scratch_ / "log";
+  TestProgram braidd({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home",
+                      (scratch_ / "home").string(), "--log-file", log.string()},
+                     {.variables = {"LD_PRELOAD=" BRAID_DEAF_PORT,
+                                    // The preloaded library comes before the run-time of a
+                                    // sanitizer.
+                                    "ASAN_OPTIONS=verify_asan_link_order=0"}});
+  const std::string port = braidd.WaitForOutput(" at 127.0.0.1:", ", state in");
+  ASSERT_NE(port, "") << braidd.err();
+  // A service manager restarts a process that ends with a code other than 0.
+  EXPECT_EQ(braidd.Wait(), 69) << braidd.err();
+  EXPECT_EQ(CountLines(log, "exiting with code 69, because no connection reaches 127.0.0.1:" +
+                                port + ": no connection was accepted in 3 checks in a row"),
+            1);
+}
+
 TEST_F(DescriptorExhaustionTest, AHealthyAcceptorPassesItsChecks) {
   const auto acceptor = Accept({.on_deaf = [](const std::string& why) { ADD_FAILURE() << why; },
                                 .check_interval = std::chrono::milliseconds(1)});

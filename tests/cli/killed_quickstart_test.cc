@@ -1,0 +1,89 @@
+// What `braid quickstart` leaves in its work directory, also when it is killed.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace braid {
+namespace killed_quickstart_test {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::set<std::string> NamesIn(const fs::path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+class KilledQuickstartTest : public CliFixture {
+ protected:
+  // Runs a braid that is installed with `script` as the program that gathers text.
+  Outcome QuickstartGatheringWith(const std::string& script) {
+    const fs::path braid = root_ / "bin/braid";
+    fs::create_directories(root_ / "bin");
+    fs::create_directories(root_ / "share/braid");
+    std::error_code other_file_system;
+    if (!fs::exists(braid)) {
+      fs::create_hard_link(BRAID_BIN_DIR "/braid", braid, other_file_system);
+      if (other_file_system) fs::copy_file(BRAID_BIN_DIR "/braid", braid);
+    }
+    File("share/braid/gather_text.py", script);
+    return Run({braid.string(), "quickstart", "--workdir", workdir().string()});
+  }
+
+  fs::path workdir() const { return root_ / "work"; }
+};
+INSTANTIATE_TEST_SUITE_P(Embedded, KilledQuickstartTest, ::testing::Values(false));
+
+TEST_P(KilledQuickstartTest, HalfOfACorpusIsRemovedByTheNextCommand) {
+  const Outcome killed = QuickstartGatheringWith(
+      "import os, signal, sys, time\n"
+      "open(sys.argv[1], 'w').write('{\"text\": \"half\"}\\n')\n"
+      "os.kill(os.getppid(), signal.SIGKILL)\n"
+      "time.sleep(60)\n");
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.errors;
+  EXPECT_THAT(NamesIn(workdir()), ElementsAre(StartsWith(".corpus.jsonl.braid-")));
+
+  ExpectError(QuickstartGatheringWith("raise SystemExit('too little text')\n"), 1,
+              {"too little text"});
+  EXPECT_THAT(NamesIn(workdir()), ElementsAre());
+
+  // The job fails, since no record can be read, but the file is complete.
+  const Outcome gathered = QuickstartGatheringWith(
+      "import sys\n"
+      "open(sys.argv[1], 'w').write('not JSON\\n')\n"
+      "print('1 document')\n");
+  ExpectError(gathered, 1, {"1 document", "empty corpus"});
+  EXPECT_THAT(NamesIn(workdir()), ElementsAre("corpus.jsonl", "home"));
+  EXPECT_EQ(Contents(workdir() / "corpus.jsonl"), "not JSON\n");
+}
+
+TEST_P(KilledQuickstartTest, ResultsSpareFilesOfTheUserAndReplaceWhatAKilledCommandLeft) {
+  for (const std::string name : {"report.html", "summary.json"}) {
+    const std::string left = "work/." + name + ".braid-0123456789abcdef";
+    fs::create_directories(root_ / left / "files");
+    File(left + "/lock", "");
+    File(left + "/files/" + name, "half");
+    File("work/" + name + ".tmp", "of the user");
+  }
+  const Outcome outcome =
+      Braid({"quickstart", "--corpus", Corpus(), "--steps", "1", "--workdir", workdir().string()});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(NamesIn(workdir()), ElementsAre("home", "report.html", "report.html.tmp",
+                                              "summary.json", "summary.json.tmp"));
+  EXPECT_THAT(Contents(workdir() / "report.html"), HasSubstr("</html>"));
+  EXPECT_EQ(Contents(workdir() / "report.html.tmp"), "of the user");
+  EXPECT_EQ(Contents(workdir() / "summary.json.tmp"), "of the user");
+}
+
+}  // namespace killed_quickstart_test
+}  // namespace braid

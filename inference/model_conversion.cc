@@ -17,6 +17,7 @@
 #include "inference/kept_experts.h"
 #include "inference/new_checkpoint.h"
 #include "inference/output_directory.h"
+#include "inference/replaceable_output.h"
 #include "inference/weight_noise.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/family_config.h"
@@ -214,7 +215,7 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   if (request.conversion_case() == v1::ConvertRequest::CONVERSION_NOT_SET) {
     return absl::InvalidArgumentError("conversion: expected split, dense, keep or noise");
   }
-  const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
+  const OutputPlace place{request.output_dir(), request.force(), CheckHoldsOnlyACheckpoint};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(ModelPath path, FindModel(request.model(), request.strict()));
   RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",

@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
@@ -36,12 +34,9 @@ absl::Status CheckReplaceable(const OutputPlace& place) {
     return absl::AlreadyExistsError(
         absl::StrCat(path.string(), " exists; choose another directory or use --force"));
   }
-  const bool written = std::ranges::any_of(
-      place.markers, [&](const std::string& marker) { return fs::exists(path / marker, error); });
-  if (written && !fs::is_symlink(path, error)) return absl::OkStatus();
+  if (!fs::is_symlink(path, error)) return place.check_replaceable(path);
   return absl::FailedPreconditionError(
-      absl::StrCat(path.string(), " has no ", absl::StrJoin(place.markers, " or "),
-                   ", so it was not written by this command; remove it first"));
+      absl::StrCat(path.string(), " is a link, so --force does not replace it; remove it first"));
 }
 
 // Exchanges two directories. Where the file system cannot do that, `path` is renamed to `aside`

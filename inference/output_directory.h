@@ -4,9 +4,8 @@
 #define BRAID_INFERENCE_OUTPUT_DIRECTORY_H_
 
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,10 +16,10 @@ namespace braid {
 // The requested path, and what it may replace.
 struct OutputPlace {
   std::filesystem::path path;
-  // Replace a directory that holds one of the files `markers`. When false, the path must not exist
-  // or be empty.
+  // When false, the path must not exist or be empty.
   bool force = false;
-  std::vector<std::string> markers;
+  // With `force`, decides whether a directory with content may be replaced (replaceable_output.h).
+  std::function<absl::Status(const std::filesystem::path& directory)> check_replaceable;
 };
 
 // Files are created in `staging()`, a hidden directory beside PATH, and moved to PATH by Publish.

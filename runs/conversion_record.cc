@@ -10,12 +10,6 @@
 #include "proto/config_text.h"
 
 namespace braid {
-namespace {
-
-constexpr char kConversionFile[] = "conversion.textproto";
-
-}  // namespace
-
 absl::StatusOr<std::optional<v1::Conversion>> ReadConversion(
     const std::filesystem::path& checkpoint) {
   const std::filesystem::path file = checkpoint / kConversionFile;

@@ -12,6 +12,8 @@
 
 namespace braid {
 
+inline constexpr char kConversionFile[] = "conversion.textproto";
+
 // Reads the record of a checkpoint; nullopt for a checkpoint that no conversion made. DataLoss when
 // the file is damaged, InvalidArgument when it is not a record.
 absl::StatusOr<std::optional<v1::Conversion>> ReadConversion(

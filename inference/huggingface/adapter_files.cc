@@ -14,7 +14,9 @@
 #include "formats/safetensors.h"
 #include "formats/weight_files.h"
 #include "inference/huggingface/adapter_tensors.h"
+#include "inference/huggingface/exported_files.h"
 #include "inference/output_directory.h"
+#include "inference/replaceable_output.h"
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/head_config.h"
@@ -120,6 +122,27 @@ absl::StatusOr<FileSummary> WriteAdapters(const AdapterFile& file,
   return writer->Commit();
 }
 
+// Checks that the checksums in the metadata of `file` are those of matrices that the adapters of
+// the base change, if it has any. Only then does CheckBaseChecksums tell a base with its adapters
+// merged from one without them, and from the run that the adapter itself comes from.
+absl::Status CheckKnowsAdapters(const fs::path& file, const ModelPath& base) {
+  if (!base.state.partial.finetuning().has_lora()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const SafetensorsFile weights, SafetensorsFile::Open(file));
+  const std::vector<AdapterSpec> adapters =
+      AdaptersOf(base.state.model, base.state.partial.finetuning());
+  const bool known = std::ranges::any_of(adapters, [&](const AdapterSpec& spec) {
+    return weights.metadata().contains(kBaseChecksum + spec.matrix);
+  });
+  if (known) return absl::OkStatus();
+  const std::string& before = base.state.partial.base().checkpoint();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "base: ", base.checkpoint.string(), " has adapters itself, of which ", file.string(),
+      " has no checksum; expected the model that the adapter was trained on",
+      before.empty() ? "" : absl::StrCat(", such as ", before),
+      "; if that is this one with its adapters merged, use braid export and braid import, which "
+      "merge them"));
+}
+
 absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request,
                                           const AdapterConfig& config) {
   ASSIGN_OR_RETURN(ModelPath base, FindModel(request.base(), /*strict=*/true));
@@ -137,11 +160,8 @@ absl::StatusOr<ModelPath> FindAdapterBase(const v1::ImportRequest& request,
     return absl::InvalidArgumentError(absl::StrCat(
         "base: got ", request.base(), ", expected the weights of a checkpoint, not their average"));
   }
-  if (!base.state.partial.finetuning().has_lora()) return base;
-  return absl::InvalidArgumentError(absl::StrCat("base: ", base.checkpoint.string(),
-                                                 " has adapters itself; expected the model "
-                                                 "that the adapter was trained on, such as ",
-                                                 base.state.partial.base().checkpoint()));
+  RETURN_IF_ERROR(CheckKnowsAdapters(fs::path(request.source_dir()) / kAdapterWeightsFile, base));
+  return base;
 }
 
 // Returns the configuration of the base with the label head of the adapter, whose classes have the
@@ -201,7 +221,8 @@ absl::StatusOr<TrainingState> AdapterState(const v1::ImportRequest& request,
 absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool force,
                                                  const fs::path& output) {
   RETURN_IF_ERROR(CheckExportable(model));
-  ASSIGN_OR_RETURN(const auto directory, OutputDirectory::Create({output, force, ExportMarkers()}));
+  ASSIGN_OR_RETURN(const auto directory,
+                   OutputDirectory::Create({output, force, CheckHoldsOnlyAnExport}));
   ASSIGN_OR_RETURN(const AdapterFile adapters, ReadAdapters(model));
   ASSIGN_OR_RETURN(auto metadata, BaseChecksums(model));
   v1::ExportResponse response;
@@ -230,7 +251,7 @@ absl::StatusOr<v1::ExportResponse> ExportAdapter(const ModelPath& model, bool fo
 }
 
 absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& request) {
-  const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
+  const OutputPlace place{request.output_dir(), request.force(), CheckHoldsOnlyACheckpoint};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   const fs::path path = fs::path(request.source_dir()) / kAdapterConfigFile;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));

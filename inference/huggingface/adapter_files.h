@@ -18,9 +18,6 @@ inline constexpr char kAdapterWeightsFile[] = "adapter_model.safetensors";
 // Begins the keys of its metadata that hold checksums of the base's matrices.
 inline constexpr char kBaseChecksum[] = "base_crc32c.";
 
-// Returns the files of which an export, of a model or of adapters, has one.
-inline std::vector<std::string> ExportMarkers() { return {"config.json", kAdapterConfigFile}; }
-
 // Writes the adapters of a checkpoint to `output`, completely or not at all, with the checksums of
 // the base's matrices that they adapt in the metadata. InvalidArgument when
 // it holds none, or other trained parameters too, which these files do not hold.

@@ -19,6 +19,7 @@
 #include "inference/huggingface/baked_weights.h"
 #include "inference/huggingface/chat_jinja.h"
 #include "inference/huggingface/config_json.h"
+#include "inference/huggingface/exported_files.h"
 #include "inference/huggingface/exported_layout.h"
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/merge_check.h"
@@ -323,7 +324,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
                                                const ExportOptions& options,
                                                const fs::path& output) {
   ASSIGN_OR_RETURN(const auto directory,
-                   OutputDirectory::Create({output, options.force, ExportMarkers()}));
+                   OutputDirectory::Create({output, options.force, CheckHoldsOnlyAnExport}));
   v1::ExportResponse response;
   Source source = PlainSource(model);
   std::optional<BakedWeights> baked;

@@ -21,6 +21,7 @@
 #include "inference/huggingface/imported_checkpoint.h"
 #include "inference/huggingface/tokenizer_settings.h"
 #include "inference/output_directory.h"
+#include "inference/replaceable_output.h"
 #include "model/config/family_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
@@ -157,7 +158,7 @@ absl::StatusOr<v1::ModelConfig> ReadConfigJson(const fs::path& directory) {
 
 absl::StatusOr<v1::ImportResponse> Import(const v1::ImportRequest& request) {
   if (!request.base().empty()) return ImportAdapter(request);
-  const OutputPlace place{request.output_dir(), request.force(), {kManifestName}};
+  const OutputPlace place{request.output_dir(), request.force(), CheckHoldsOnlyACheckpoint};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   const fs::path source = request.source_dir();
   ASSIGN_OR_RETURN(v1::ModelConfig config, ReadConfigJson(source));

@@ -103,6 +103,30 @@ TEST(ModelConversionTest, CopiesComputeTheDenseFunctionWithAnyOfThem) {
   }
 }
 
+// Copies have equal key means, so KEY_MEAN cannot choose among them.
+TEST(ModelConversionTest, EveryGateButReluHasASplitThatAddsUpToTheDenseFunction) {
+  const auto dense = RandomModel(ExportedConfig(1));
+  for (int number = 1; number <= v1::TokenRouting::Gate_MAX; ++number) {
+    const auto gate = static_cast<v1::TokenRouting::Gate>(number);
+    SCOPED_TRACE(v1::TokenRouting::Gate_Name(gate));
+    EXPECT_EQ(CanChooseAmongSplit(gate), gate != v1::TokenRouting::RELU);
+    for (const auto method : {v1::ExpertSplit::KEYS, v1::ExpertSplit::COPIES}) {
+      v1::ExpertSplit split = Split(4, method, 4);
+      split.set_gate(gate);
+      const auto experts = SplitIntoExperts(*dense, split);
+      if (!CanChooseAmongSplit(gate)) {
+        EXPECT_FAILS(experts.status(), absl::StatusCode::kInvalidArgument, "gate: got RELU",
+                     "such as KEY_MEAN or LINEAR");
+      } else if (gate == v1::TokenRouting::KEY_MEAN && method == v1::ExpertSplit::COPIES) {
+        EXPECT_FAILS(experts.status(), absl::StatusCode::kInvalidArgument, "use LINEAR");
+      } else {
+        ASSERT_OK(experts.status());
+        EXPECT_LT(LogitDifference(*experts->model, *dense), 1e-5);
+      }
+    }
+  }
+}
+
 TEST(ModelConversionTest, KeptExpertsAreTheMostUsedAndComputeWhatTheyDid) {
   for (const v1::ModelConfig& config : Families()) {
     const auto dense = RandomModel(config);

@@ -6,6 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "formats/manifest.h"
+#include "inference/huggingface/exported_files.h"
+#include "inference/replaceable_output.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
@@ -14,11 +17,17 @@ namespace output_directory_test {
 
 using absl::StatusCode;
 
+absl::Status HasOurs(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / "marker")
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError("not replaceable");
+}
+
 class OutputDirectoryTest : public testing::Test {
  protected:
   // Begins to write an output whose file "marker" has this text.
   std::unique_ptr<OutputDirectory> Begin(const std::string& text, bool force = false) {
-    auto output = OutputDirectory::Create({scratch_ / "out", force, {"marker"}});
+    auto output = OutputDirectory::Create({scratch_ / "out", force, HasOurs});
     EXPECT_OK(output);
     if (!output.ok()) return nullptr;
     PutFile((*output)->staging() / "marker", text);
@@ -86,13 +95,63 @@ TEST_F(OutputDirectoryTest, KeepsWhatTheUserHasPutThereMeanwhile) {
 }
 
 TEST_F(OutputDirectoryTest, PublishesADirectoryWithinTheStagingDirectory) {
-  ASSERT_OK_AND_ASSIGN(auto output, OutputDirectory::Create({scratch_ / "a/out/", false, {}}));
+  ASSERT_OK_AND_ASSIGN(auto output, OutputDirectory::Create({scratch_ / "a/out/", false, HasOurs}));
   std::filesystem::create_directory(output->staging() / "step");
   PutFile(output->staging() / "step/file", "content");
   ASSERT_OK(output->Publish(output->staging() / "step"));
   output.reset();
   EXPECT_EQ(GetFile(scratch_ / "a/out/file"), "content");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_ / "a"), {}), 1);
+}
+
+// A directory of files of the user must never be lost, nor the data of braid itself.
+TEST(ReplaceableOutputTest, OnlyDirectoriesThatHoldNothingElse) {
+  ScratchDirectory scratch;
+  const std::filesystem::path made = scratch / "made";
+  std::filesystem::create_directory(made);
+  const auto write = [&](const std::string& kind) {
+    PutFile(made / "model.safetensors", "weights");
+    Manifest manifest{.kind = kind};
+    manifest.files.push_back({.name = "model.safetensors", .bytes = 7});
+    ASSERT_OK(manifest.Save(made));
+  };
+  write("checkpoint");
+  EXPECT_OK(CheckHoldsOnlyACheckpoint(made));
+  PutFile(made / "notes.txt", "mine");
+  EXPECT_FAILS(CheckHoldsOnlyACheckpoint(made), StatusCode::kFailedPrecondition, "holds notes.txt");
+  std::filesystem::remove(made / "notes.txt");
+  std::filesystem::create_directory(made / "sub");
+  EXPECT_FAILS(CheckHoldsOnlyACheckpoint(made), StatusCode::kFailedPrecondition, "holds sub");
+  std::filesystem::remove(made / "sub");
+  write("dataset");
+  EXPECT_FAILS(CheckHoldsOnlyACheckpoint(made), StatusCode::kFailedPrecondition,
+               "is not a checkpoint");
+  PutFile(made / "manifest.json", R"({"name": "my app"})");
+  EXPECT_FAILS(CheckHoldsOnlyACheckpoint(made), StatusCode::kFailedPrecondition,
+               "is not a checkpoint");
+}
+
+TEST(ReplaceableOutputTest, NoCheckpointOfARun) {
+  ScratchDirectory scratch;
+  const std::filesystem::path step = scratch / "run/checkpoints/step-1";
+  std::filesystem::create_directories(step);
+  ASSERT_OK(Manifest{.kind = "checkpoint"}.Save(step));
+  EXPECT_OK(CheckHoldsOnlyACheckpoint(step));
+  PutFile(scratch / "run/run.textproto", "");
+  EXPECT_FAILS(CheckHoldsOnlyACheckpoint(step), StatusCode::kFailedPrecondition,
+               "is a checkpoint of the run");
+}
+
+TEST(ReplaceableOutputTest, OnlyExportsWithoutOtherFiles) {
+  ScratchDirectory scratch;
+  PutFile(scratch / "model-00001-of-00002.safetensors", "");
+  EXPECT_FAILS(CheckHoldsOnlyAnExport(scratch.path()), StatusCode::kFailedPrecondition,
+               "has no config.json");
+  PutFile(scratch / "config.json", "{}");
+  EXPECT_OK(CheckHoldsOnlyAnExport(scratch.path()));
+  PutFile(scratch / "train.py", "mine");
+  EXPECT_FAILS(CheckHoldsOnlyAnExport(scratch.path()), StatusCode::kFailedPrecondition,
+               "holds train.py");
 }
 
 }  // namespace output_directory_test

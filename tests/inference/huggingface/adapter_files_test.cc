@@ -197,6 +197,46 @@ TEST_F(AdapterFilesTest, AdaptersAreRefusedOnABaseWithOtherWeights) {
   EXPECT_OK(Import(AdapterRequest(Golden() / "llama2-adapter", other.output_dir())));
 }
 
+// The weights that an adapter was trained on may be those of another adapter run, merged.
+TEST_F(AdapterFilesTest, AdaptersOfAnAdapterRunAreImportedOnIt) {
+  SetModelThreads(1);
+  const std::vector<int32_t> tokens = {5, 42, 79, 116, 153, 190};
+  const std::string plain = Base("llama2");
+  const std::string first = RandomAdapters(plain, {"q", "v"}).string();
+  const ModelPath path = FindModel(first, true).value();
+  const auto exported = [&](const std::vector<const char*>& targets, const std::string& name) {
+    v1::Finetuning finetuning;
+    finetuning.mutable_lora()->set_rank(2);
+    for (const char* target : targets) finetuning.mutable_lora()->add_targets(target);
+    finetuning = ResolveFinetuning(finetuning, path.state.model).value();
+    EXPECT_OK(PutRandomAdapters(path, finetuning, scratch_ / name).status());
+    v1::ExportRequest request;
+    request.set_model((scratch_ / name).string());
+    request.set_output_dir((scratch_ / (name + "-adapter")).string());
+    request.set_adapter(true);
+    EXPECT_OK(Export(request));
+    return scratch_ / (name + "-adapter");
+  };
+  const fs::path second = exported({"q"}, "second");
+  ASSERT_OK_AND_ASSIGN(const auto imported, Import(AdapterRequest(second, first)));
+  const auto logits = [&](const std::string& model) {
+    return LoadModel(model).value()->Logits(tokens, 1).value();
+  };
+  const std::vector<float> expected = logits((scratch_ / "second").string());
+  EXPECT_EQ(logits(imported.output_dir()), expected);
+  EXPECT_NE(logits(first), expected);
+  // Neither the model below nor the run itself is the base.
+  for (const std::string& other : {plain, (scratch_ / "second").string()}) {
+    v1::ImportRequest request = AdapterRequest(second, other);
+    request.set_output_dir((scratch_ / "other").string());
+    EXPECT_FAILS(Import(request), absl::StatusCode::kFailedPrecondition,
+                 "not the base that the adapter was trained on");
+  }
+  // The checksum of o is the same with and without the adapters of q and v.
+  EXPECT_FAILS(Import(AdapterRequest(exported({"o"}, "third"), first)),
+               absl::StatusCode::kInvalidArgument, "has adapters itself", "braid export");
+}
+
 TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {
   const fs::path golden = Golden() / "llama2-adapter";
   const std::string base = Base("llama2");
@@ -229,7 +269,8 @@ TEST_F(AdapterFilesTest, UnsupportedAdaptersAreRefusedByName) {
   sound["init_lora_weights"] = "eva";
   sound["alora_invocation_tokens"] = Json::array();
   PutFile(source() / kAdapterConfigFile, sound.dump());
-  // The adapter fits neither a model of other shapes nor one that has an adapter itself.
+  // The adapter fits no model of other shapes. Whether it belongs on one that has an adapter itself
+  // is unknown without checksums.
   EXPECT_FAILS(Import(AdapterRequest(source(), Base("llama3"))), absl::StatusCode::kInvalidArgument,
                "v_proj.lora_B.weight: got shape [16, 4], expected [8, 4]");
   ASSERT_OK_AND_ASSIGN(const auto adapted, Import(AdapterRequest(source(), base)));

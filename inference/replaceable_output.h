@@ -1,0 +1,27 @@
+// Which directories a command may replace with --force: those that hold only what it writes.
+#ifndef BRAID_INFERENCE_REPLACEABLE_OUTPUT_H_
+#define BRAID_INFERENCE_REPLACEABLE_OUTPUT_H_
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace braid {
+
+// Returns FailedPrecondition: the directory may not be replaced because it `has` something, such as
+// "is not a checkpoint".
+absl::Status RefuseToReplace(const std::filesystem::path& directory, const std::string& has);
+
+// Refuses a directory that holds anything but files whose names are `known`.
+absl::Status CheckHoldsOnly(const std::filesystem::path& directory,
+                            const std::function<bool(const std::string& name)>& known);
+
+// Refuses a directory that is not a checkpoint, or holds files that neither its manifest lists nor
+// conversions write, and the checkpoints of runs.
+absl::Status CheckHoldsOnlyACheckpoint(const std::filesystem::path& directory);
+
+}  // namespace braid
+
+#endif  // BRAID_INFERENCE_REPLACEABLE_OUTPUT_H_

@@ -68,11 +68,12 @@ int64_t RunRowCrc(SQLite::Statement& row) {
                    row.getColumn("ranks").getInt64(), row.getColumn("created").getDouble());
 }
 
-void CreateRunTables(SQLite::Database& database) {
+absl::Status CreateRunTables(const std::filesystem::path& file, SQLite::Database& database) {
   const int version = database.execAndGet("PRAGMA user_version").getInt();
   if (version > kSchemaVersion) {
-    throw SQLite::Exception(absl::StrCat("schema version ", version, ", this program knows ",
-                                         kSchemaVersion, "; use a newer braid"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(file.string(), ": schema version: got ", version, ", expected at most ",
+                     kSchemaVersion, "; use a newer braid or another --home"));
   }
   if (version < 1) database.exec(kVersion1);
   if (version < 2) database.exec(kVersion2);
@@ -82,6 +83,7 @@ void CreateRunTables(SQLite::Database& database) {
     database.exec(kVersion4);
   }
   database.exec(kDeletedRuns);
+  return absl::OkStatus();
 }
 
 }  // namespace braid

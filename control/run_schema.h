@@ -3,7 +3,10 @@
 #define BRAID_CONTROL_RUN_SCHEMA_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+
+#include "absl/status/status.h"
 
 namespace SQLite {
 class Database;
@@ -12,9 +15,9 @@ class Statement;
 
 namespace braid {
 
-// Creates the tables or upgrades those of an older program. Requires a write transaction. Throws
-// SQLite::Exception, also for the database of a newer program.
-void CreateRunTables(SQLite::Database& database);
+// Creates the tables of the database `file` or upgrades those of an older program. Requires a write
+// transaction. FailedPrecondition for the database of a newer program. Throws SQLite::Exception.
+absl::Status CreateRunTables(const std::filesystem::path& file, SQLite::Database& database);
 
 // Return the checksum of the columns of a run that never change, as the column spec_crc has it;
 // `row` is a row with all columns.

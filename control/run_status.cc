@@ -1,7 +1,11 @@
 #include "control/run_status.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <span>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +15,7 @@
 #include "control/supervision/run_event_log.h"
 #include "control/supervision/run_history.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/metrics_reader.h"
 #include "runs/run_state.h"
 
 namespace braid {
@@ -106,6 +111,14 @@ v1::StepMetrics Latest(std::span<const v1::StepMetrics> recent) {
   return latest;
 }
 
+void WarnOfLostMetrics(const RunDirectory& run, const std::optional<ExitRecord>& exit,
+                       std::span<const v1::StepMetrics> recent, v1::Run* description) {
+  const std::string end = WrongEnd(exit, recent.empty() ? 0 : recent.back().step());
+  std::error_code error;
+  if (end.empty() || !std::filesystem::exists(run.metrics(), error)) return;
+  AddReason(absl::StrCat("metrics.jsonl is damaged: it ", end), description);
+}
+
 }  // namespace
 
 v1::Run DescribeRun(const RunRecord& record, double now) {
@@ -135,6 +148,7 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   if (newest != nullptr) AddHistory(history, *newest, now, &description);
   const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);
   if (!recent.empty()) *description.mutable_latest() = Latest(recent);
+  WarnOfLostMetrics(run, seen.exit, recent, &description);
   if (!HasEnded(description.state())) {
     description.set_eta_seconds(EtaSeconds(recent, description.spec().num_steps()));
   }

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/database_error.h"
 #include "base/database_journal.h"
-#include "base/full_disk_error.h"
 #include "base/status_macros.h"
 #include "control/run_schema.h"
 
@@ -22,6 +22,16 @@ namespace {
 constexpr int kBusyTimeoutMs = 30000;
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
+
+std::filesystem::path RunDatabasePath(const std::filesystem::path& state) {
+  return state / "runs.sqlite";
+}
+
+absl::Status RunDatabaseError(const SQLite::Exception& error, const std::filesystem::path& file) {
+  return DatabaseError(file, error.getErrorCode(), error.what(),
+                       "restore it from a backup, or move the file away to start with an empty "
+                       "list of runs, which leaves their directories as they are");
+}
 
 // The run directory follows from `home`, which may have been moved or restored elsewhere since the
 // column run_dir was written. A damaged row belongs to no one.
@@ -65,10 +75,9 @@ class RunStore::Impl {
   Impl(std::filesystem::path home_path, const std::filesystem::path& state,
        const DatabaseJournal& journal)
       : home(std::move(home_path)),
-        file(state / "runs.sqlite"),
+        file(RunDatabasePath(state)),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs) {
     SetJournal(file, journal, kBusyTimeoutMs, &database);
-    CreateTables();
   }
 
   // Runs `body` under the lock and converts exceptions of SQLite into a status.
@@ -78,12 +87,11 @@ class RunStore::Impl {
     try {
       return body();
     } catch (const SQLite::Exception& error) {
-      if (const auto full = FullDiskError(file, error.getErrorCode())) return *full;
-      return absl::UnavailableError(absl::StrCat(file.string(), ": ", error.what()));
+      return RunDatabaseError(error, file);
     }
   }
 
-  void CreateTables();
+  absl::Status CreateTables();
   absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
                                    double now, const RunOwner& owner);
   absl::StatusOr<RunRecord> Relaunch(const std::string& id, const RunOwner& limits);
@@ -169,10 +177,11 @@ int64_t RunStore::Impl::UnusedNumber() {
   return number;
 }
 
-void RunStore::Impl::CreateTables() {
+absl::Status RunStore::Impl::CreateTables() {
   WriteTransaction transaction(database);
-  CreateRunTables(database);
+  RETURN_IF_ERROR(CreateRunTables(file, database));
   transaction.Commit();
+  return absl::OkStatus();
 }
 
 absl::Status RunStore::Impl::CheckQuota(const RunOwner& owner) {
@@ -271,14 +280,11 @@ absl::StatusOr<std::unique_ptr<RunStore>> RunStore::Open(const std::filesystem::
   RETURN_IF_ERROR(MakeDirectories(lists));
   try {
     ASSIGN_OR_RETURN(const DatabaseJournal journal, ChooseJournal(lists));
-    return std::unique_ptr<RunStore>(
-        new RunStore(std::make_unique<Impl>(absolute, lists, journal)));
+    auto impl = std::make_unique<Impl>(absolute, lists, journal);
+    RETURN_IF_ERROR(impl->CreateTables());
+    return std::unique_ptr<RunStore>(new RunStore(std::move(impl)));
   } catch (const SQLite::Exception& error) {
-    const std::filesystem::path file = lists / "runs.sqlite";
-    if (const auto full = FullDiskError(file, error.getErrorCode())) return *full;
-    return absl::FailedPreconditionError(
-        absl::StrCat(file.string(), ": cannot open the list of runs: ", error.what(),
-                     "; check that the directory can be written, or pass --home"));
+    return RunDatabaseError(error, RunDatabasePath(lists));
   }
 }
 

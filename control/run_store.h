@@ -46,8 +46,8 @@ class RunStore {
  public:
   // Opens the store and creates HOME and the database when missing. The database is in `state`, or
   // in HOME if that is empty, with the journal that its file system needs
-  // (base/database_journal.h). FailedPrecondition when HOME cannot be written; ResourceExhausted,
-  // as from all methods, when the file system of the database is full.
+  // (base/database_journal.h). FailedPrecondition for the database of a newer program; also, as
+  // from all methods, the errors of base/database_error.h.
   static absl::StatusOr<std::unique_ptr<RunStore>> Open(const std::filesystem::path& home,
                                                         const std::filesystem::path& state = {});
   ~RunStore();

@@ -2,14 +2,43 @@
 
 #include <iterator>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_error.h"
 #include "runs/metrics_line.h"
 
 namespace braid {
+namespace {
+
+// Returns whether more bytes may complete the bytes at the end of a file to a line. Blocks that a
+// file system has lost, and blocks that it had not written before a power cut, contain zeros.
+bool MayBecomeLine(const std::string& bytes) {
+  return bytes.front() == '{' && bytes.find('\0') == std::string::npos;
+}
+
+// Returns the beginning of a line for a message.
+std::string Excerpt(const std::string& line) {
+  constexpr size_t kTextBytes = 80, kOtherBytes = 8;
+  if (line.find('\0') == std::string::npos) return line.substr(0, kTextBytes);
+  return absl::StrCat("\"", absl::CHexEscape(line.substr(0, kOtherBytes)), "\"...");
+}
+
+}  // namespace
+
+std::string WrongEnd(const std::optional<ExitRecord>& exit, int64_t last_step) {
+  // Records of an older trainer may have no step.
+  if (!exit || exit->outcome != kSucceeded || exit->step <= 0) return "";
+  if (last_step == exit->step) return "";
+  if (last_step == 0) return absl::StrCat("has no readable end, expected step ", exit->step);
+  return absl::StrCat("ends at step ", last_step, " of ", exit->step);
+}
 
 bool MetricsReader::NextLine() {
-  if (line_number_ == last_line_ || !std::getline(file_, line_) || file_.eof()) return false;
+  if (line_number_ == last_line_ || !std::getline(file_, line_)) return false;
+  if (file_.eof()) {
+    is_cut_ = true;
+    if (MayBecomeLine(line_)) return false;
+  }
   ++line_number_;
   offset_ += std::ssize(line_) + 1;
   return true;
@@ -20,9 +49,21 @@ absl::StatusOr<v1::StepMetrics> MetricsReader::Parse() const {
   if (ParseMetricsLine(line_, &metrics)) return metrics;
   return CorruptFile(path_, {.what = absl::StrCat("line ", line_number_),
                              .offset = offset_ - std::ssize(line_) - 1,
-                             .got = line_.substr(0, 80),
+                             .got = Excerpt(line_),
                              .expected = "a StepMetrics in JSON",
                              .hint = ""});
+}
+
+absl::Status MetricsReader::CheckEnd(int64_t last_step) const {
+  if (!file_.is_open()) return absl::OkStatus();
+  const bool has_succeeded = exit_ && exit_->outcome == kSucceeded;
+  std::string found = WrongEnd(exit_, last_step);
+  if (found.empty() && has_succeeded && is_cut_) found = "ends with a line that is cut";
+  if (found.empty()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path_.string(), ": ", found,
+                   ", but the run has succeeded, so lines are lost; "
+                   "restore the file from a backup, or move it away to do without it"));
 }
 
 void MetricsReader::Rewind() {

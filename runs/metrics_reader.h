@@ -5,27 +5,36 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
-#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
+#include "runs/run_directory.h"
 
 namespace braid {
 
-// A reader of one file. A file that does not exist has no lines.
+// Compares the last step of a run's metrics, 0 without any, with the steps that the run completed
+// if it has succeeded; only then their number is known. Returns "ends at step 23 of 60" when they
+// differ, else "".
+std::string WrongEnd(const std::optional<ExitRecord>& exit, int64_t last_step);
+
+// A reader of the metrics of one run. A file that does not exist has no lines.
 //
-//   MetricsReader reader(run.metrics());
+//   MetricsReader reader(run);
+//   v1::StepMetrics metrics;
 //   while (reader.NextLine()) {
-//     ASSIGN_OR_RETURN(const v1::StepMetrics metrics, reader.Parse());
+//     ASSIGN_OR_RETURN(metrics, reader.Parse());
 //   }
+//   RETURN_IF_ERROR(reader.CheckEnd(metrics.step()));
 class MetricsReader {
  public:
-  explicit MetricsReader(std::filesystem::path path)
-      : path_(std::move(path)), file_(path_, std::ios::binary) {}
+  explicit MetricsReader(const RunDirectory& run)
+      : path_(run.metrics()), exit_(run.ReadExit()), file_(path_, std::ios::binary) {}
 
   // Reads the next line; returns false at the end. A last line without newline is still being
-  // written and is not read.
+  // written and is not read, unless it cannot become a line: then Parse returns its error.
   bool NextLine();
   const std::string& line() const { return line_; }
   // Returns the number of the current line, from 1.
@@ -34,17 +43,25 @@ class MetricsReader {
   // Parses the current line. DataLoss names file, line and offset when it is not a StepMetrics.
   absl::StatusOr<v1::StepMetrics> Parse() const;
 
+  // DataLoss, naming the file, when the run has succeeded but the file does not end with the line
+  // of its last step. `last_step` is that of the last line, 0 without lines. Requires NextLine() to
+  // have returned false.
+  absl::Status CheckEnd(int64_t last_step) const;
+
   // Returns to the first line. The second pass ends at the same last line, even if the trainer has
   // appended lines or, on resuming, removed some since. Requires NextLine() to have returned false.
   void Rewind();
 
  private:
   const std::filesystem::path path_;
+  // Read before the file: the trainer writes it after the last line.
+  const std::optional<ExitRecord> exit_;
   std::ifstream file_;
   std::string line_;
   int64_t line_number_ = 0;
   int64_t offset_ = 0;  // for the end of line_
   int64_t last_line_ = INT64_MAX;
+  bool is_cut_ = false;  // the file ended with a line without newline
 };
 
 }  // namespace braid

@@ -88,11 +88,13 @@ absl::Status RunDirectory::SealSpec() const {
 
 absl::StatusOr<std::vector<v1::StepMetrics>> RunDirectory::ReadMetrics(int64_t after_line) const {
   std::vector<v1::StepMetrics> result;
-  MetricsReader reader(metrics());
+  MetricsReader reader(*this);
   while (reader.NextLine()) {
     if (reader.line_number() <= after_line) continue;
     ASSIGN_OR_RETURN(result.emplace_back(), reader.Parse());
   }
+  if (result.empty() && after_line > 0) return result;
+  RETURN_IF_ERROR(reader.CheckEnd(result.empty() ? 0 : result.back().step()));
   return result;
 }
 

@@ -94,7 +94,8 @@ class RunDirectory {
 
   // Returns the metrics of all complete lines after the first `after_line` ones; a last line
   // without newline is still being written and is left for the next call. Empty when there is no
-  // file yet. Holds everything in memory; MetricsReader reads one line at a time.
+  // file yet. DataLoss names a damaged line, and the end of the file when the run has succeeded but
+  // its last steps are missing. Holds everything in memory; MetricsReader reads one line at a time.
   absl::StatusOr<std::vector<v1::StepMetrics>> ReadMetrics(int64_t after_line) const;
   // Returns the newest complete lines, oldest first: at most `limit`, and only those in the last 64
   // KiB of the file, but always the newest. The time does not depend on the length of the run.

@@ -2,14 +2,13 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Transaction.h>
-#include <sqlite3.h>
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/database_error.h"
 #include "base/database_journal.h"
-#include "base/full_disk_error.h"
 #include "base/status_macros.h"
 #include "pipeline/jobs/job_table.h"
 
@@ -34,27 +33,13 @@ std::filesystem::path JobDatabasePath(const std::filesystem::path& home) {
 }
 
 absl::Status JobDatabaseError(const SQLite::Exception& error, const std::filesystem::path& path) {
-  const std::string message = absl::StrCat(path.string(), ": ", error.what());
   if (dynamic_cast<const DamagedRow*>(&error) != nullptr) {
     return absl::DataLossError(
-        absl::StrCat(message, "; submit the corpus again, which reuses its finished stages"));
+        absl::StrCat(path.string(), ": ", error.what(),
+                     "; submit the corpus again, which reuses its finished stages"));
   }
-  if (const auto full = FullDiskError(path, error.getErrorCode())) return *full;
-  switch (error.getErrorCode()) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return absl::UnavailableError(
-          absl::StrCat(message, "; another process has locked the database, retry"));
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return absl::DataLossError(
-          absl::StrCat(message, "; move the file away to start with an empty list of jobs"));
-    case SQLITE_CANTOPEN:
-    case SQLITE_READONLY:
-      return absl::PermissionDeniedError(absl::StrCat(message, "; make the directory writable"));
-    default:
-      return absl::InternalError(message);
-  }
+  return DatabaseError(path, error.getErrorCode(), error.what(),
+                       "move the file away to start with an empty list of jobs");
 }
 
 absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenJobDatabase(

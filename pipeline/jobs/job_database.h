@@ -24,9 +24,8 @@ std::filesystem::path JobDatabasePath(const std::filesystem::path& home);
 absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenJobDatabase(
     const std::filesystem::path& home);
 
-// Converts an exception of SQLite, or a DamagedRow, into a status with the path and what to do:
-// DATA_LOSS for damage, RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE while another process has
-// locked the database, PERMISSION_DENIED where it cannot be written, INTERNAL otherwise.
+// Converts an exception of SQLite (base/database_error.h), or a DamagedRow, which is DATA_LOSS,
+// into a status with the path and what to do.
 absl::Status JobDatabaseError(const SQLite::Exception& error, const std::filesystem::path& path);
 
 }  // namespace braid

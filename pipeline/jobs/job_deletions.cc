@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/full_disk_error.h"
 #include "base/status_macros.h"
 #include "pipeline/jobs/job_database.h"
 #include "pipeline/jobs/job_id.h"
@@ -36,8 +35,7 @@ auto Guarded(const std::filesystem::path& path, Body body) -> decltype(body()) {
   try {
     return body();
   } catch (const SQLite::Exception& error) {
-    if (const auto full = FullDiskError(path, error.getErrorCode())) return *full;
-    return absl::UnavailableError(absl::StrCat(path.string(), ": ", error.what()));
+    return JobDatabaseError(error, path);
   }
 }
 

@@ -32,8 +32,7 @@ struct JobDeletion {
 };
 
 // Not thread-safe. Uses its own connection, so that other programs and threads see its changes as
-// those of another process. Errors: UNAVAILABLE when the database cannot be used,
-// RESOURCE_EXHAUSTED when its file system is full.
+// those of another process. Errors of the database are those of JobDatabaseError.
 class JobDeletions {
  public:
   // Requires: JobStore::Open(home) has created the database.

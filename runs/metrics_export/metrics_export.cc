@@ -86,12 +86,14 @@ absl::Status ExportCsv(const RunDirectory& run, MetricsReader& reader, const std
   ChunkedFile file(name + "/metrics.csv", sink);
   RETURN_IF_ERROR(file.Append(table.Header()));
   reader.Rewind();
+  v1::StepMetrics metrics;
   while (reader.NextLine()) {
-    ASSIGN_OR_RETURN(const v1::StepMetrics metrics, reader.Parse());
+    ASSIGN_OR_RETURN(metrics, reader.Parse());
     const absl::StatusOr<std::string> row = table.Row(metrics);
     if (!row.ok()) return NewColumn(run, reader.line_number(), row.status());
     RETURN_IF_ERROR(file.Append(*row));
   }
+  RETURN_IF_ERROR(reader.CheckEnd(metrics.step()));
   return file.Finish();
 }
 
@@ -126,16 +128,19 @@ absl::Status ExportEvents(const RunDirectory& run, const v1::RunSpec& spec, Metr
     ASSIGN_OR_RETURN(metrics, reader.Parse());
     RETURN_IF_ERROR(file.Append(RecordOf(StepEvent(metrics))));
   }
+  RETURN_IF_ERROR(reader.CheckEnd(metrics.step()));
   RETURN_IF_ERROR(AppendFindings(run, metrics, &file));
   return file.Finish();
 }
 
 absl::Status ExportSummary(MetricsReader& reader, const std::string& name, const ChunkSink& sink) {
   SeriesSummary series;
+  v1::StepMetrics metrics;
   while (reader.NextLine()) {
-    ASSIGN_OR_RETURN(const v1::StepMetrics metrics, reader.Parse());
+    ASSIGN_OR_RETURN(metrics, reader.Parse());
     series.Add(metrics);
   }
+  RETURN_IF_ERROR(reader.CheckEnd(metrics.step()));
   v1::ExportMetricsChunk chunk;
   *chunk.mutable_summary() = series.Summary();
   chunk.mutable_summary()->set_run(name);
@@ -168,7 +173,7 @@ absl::Status ExportMetrics(const RunDirectory& run, v1::MetricsFormat format,
                            const ChunkSink& sink) {
   ASSIGN_OR_RETURN(const v1::RunSpec spec, run.ReadSpec());
   const std::string name = ExportName(run, spec);
-  MetricsReader reader(run.metrics());
+  MetricsReader reader(run);
   switch (format) {
     case v1::CSV:
       return ExportCsv(run, reader, name, sink);

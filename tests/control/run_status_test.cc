@@ -74,6 +74,17 @@ TEST_F(RunStatusTest, EndIsThatOfTheExitRecord) {
   EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
 }
 
+TEST_F(RunStatusTest, LostMetricsOfASucceededRunAreReported) {
+  Launched(false);
+  ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 2}).ok());
+  Write(run_.metrics(), "{\"step\":1}\n{\"st");
+  EXPECT_THAT(Describe().reason(), HasSubstr("metrics.jsonl is damaged: it ends at step 1 of 2"));
+  Write(run_.metrics(), std::string(5000, '\0'));
+  EXPECT_THAT(Describe().reason(), HasSubstr("metrics.jsonl is damaged"));
+  Write(run_.metrics(), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(Describe().reason(), "");
+}
+
 TEST_F(RunStatusTest, DeathWithoutExitRecordCarriesTheEndOfTheLog) {
   Launched(false);
   Write(run_.log(), std::string(10000, 'x') + "\nfirst\nSegmentation fault\n");

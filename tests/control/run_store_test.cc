@@ -148,11 +148,34 @@ TEST_F(RunStoreTest, HomeThatIsAFileIsRefused) {
   EXPECT_FALSE(RunStore::Open(root_ / "file").ok());
 }
 
-TEST_F(RunStoreTest, DamagedDatabaseIsNamed) {
+void ExpectDamageWithRemedy(const absl::Status& status) {
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("runs.sqlite"), HasSubstr("move the file away")));
+}
+
+TEST_F(RunStoreTest, AFileThatIsNotADatabaseIsDamage) {
   Write(root_ / "other/runs.sqlite", std::string(4096, 'x'));
-  const absl::Status status = RunStore::Open(root_ / "other").status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), HasSubstr("runs.sqlite"));
+  ExpectDamageWithRemedy(RunStore::Open(root_ / "other").status());
+}
+
+TEST_F(RunStoreTest, ADatabaseWithDamagedPagesIsDamage) {
+  ASSERT_TRUE(store_->Create("a", std::string(9000, 's'), 1).ok());
+  store_ = nullptr;  // the write-ahead log is copied into the file
+  const std::filesystem::path file = root_ / "home/runs.sqlite";
+  constexpr std::streamoff kPageBytes = 4096;
+  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(file));
+  ASSERT_GT(size, 2 * kPageBytes);
+  {
+    std::fstream out(file, std::ios::binary | std::ios::in | std::ios::out);
+    out.seekp(kPageBytes);
+    out << std::string(static_cast<size_t>(size - kPageBytes), 'x');
+  }
+  const auto store = RunStore::Open(root_ / "home");
+  ASSERT_TRUE(store.ok()) << store.status();
+  ExpectDamageWithRemedy((*store)->List().status());
+  ExpectDamageWithRemedy((*store)->Get("run-000001").status());
+  ExpectDamageWithRemedy((*store)->Create("b", "spec", 1).status());
 }
 
 }  // namespace run_store_test

@@ -61,6 +61,17 @@ TEST_F(ReportRunTest, DamagedEvaluationIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("evaluation.json"));
 }
 
+TEST_F(ReportRunTest, DamagedMetricsAreNamed) {
+  ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 2}).ok());
+  for (const std::string& text : {std::string("{\"step\":1}\n"), std::string("{\"step\":1}\n{"),
+                                  std::string(), std::string(5000, '\0')}) {
+    std::ofstream(run_.metrics()) << text;
+    const absl::Status status = ReadReportRun(run_).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("metrics.jsonl"));
+  }
+}
+
 TEST_F(ReportRunTest, ListsWhatIsLeftOut) {
   const ReportRun report = ReadReportRun(run_).value();
   for (const char* what : {"curves and speed", "held-out perplexity", "task scores", "samples",

@@ -24,27 +24,34 @@ std::vector<int64_t> Steps(MetricsReader& reader) {
 class MetricsReaderTest : public testing::Test {
  protected:
   void Append(const std::string& text) {
-    std::ofstream(path_, std::ios::binary | std::ios::app) << text;
+    std::ofstream(run_.metrics(), std::ios::binary | std::ios::app) << text;
+  }
+  // Reads the whole file of a run that ended after `step` steps, and returns the check of its end.
+  absl::Status EndAfter(std::string_view outcome, int64_t step) {
+    EXPECT_OK(run_.WriteExit({.outcome = std::string(outcome), .error = "", .step = step}));
+    MetricsReader reader(run_);
+    const std::vector<int64_t> steps = Steps(reader);
+    return reader.CheckEnd(steps.empty() ? 0 : steps.back());
   }
 
   ScratchDirectory scratch_;
-  const std::filesystem::path path_ = scratch_ / "metrics.jsonl";
+  const RunDirectory run_{scratch_.path()};
 };
 
 TEST_F(MetricsReaderTest, MissingFileHasNoLines) {
-  MetricsReader reader(path_);
+  MetricsReader reader(run_);
   EXPECT_FALSE(reader.NextLine());
 }
 
 TEST_F(MetricsReaderTest, LineWithoutEndIsNotRead) {
   Append(RandomLines(1, 2, 1) + R"({"step":"3"})");
-  MetricsReader reader(path_);
+  MetricsReader reader(run_);
   EXPECT_THAT(Steps(reader), ElementsAre(1, 2));
 }
 
 TEST_F(MetricsReaderTest, SecondPassEndsWhereTheFirstDid) {
   Append(RandomLines(1, 3, 1));
-  MetricsReader reader(path_);
+  MetricsReader reader(run_);
   EXPECT_THAT(Steps(reader), ElementsAre(1, 2, 3));
   Append(RandomLines(4, 6, 1));
   reader.Rewind();
@@ -53,10 +60,10 @@ TEST_F(MetricsReaderTest, SecondPassEndsWhereTheFirstDid) {
 
 TEST_F(MetricsReaderTest, SecondPassSeesWhatAResumedRunHasReplaced) {
   Append(RandomLines(1, 3, 1));
-  MetricsReader reader(path_);
+  MetricsReader reader(run_);
   EXPECT_THAT(Steps(reader), ElementsAre(1, 2, 3));
   PutFile(scratch_ / "new", RandomLines(1, 1, 2));
-  std::filesystem::rename(scratch_ / "new", path_);
+  std::filesystem::rename(scratch_ / "new", run_.metrics());
   reader.Rewind();
   EXPECT_THAT(Steps(reader), ElementsAre(1, 2, 3));
 }
@@ -96,7 +103,7 @@ TEST(MetricsLineTest, RejectsWhatIsNotStepMetrics) {
 TEST_F(MetricsReaderTest, DamagedLineIsNamed) {
   const std::string line = RandomLines(1, 1, 1);
   Append(line + "rubbish\n");
-  MetricsReader reader(path_);
+  MetricsReader reader(run_);
   ASSERT_TRUE(reader.NextLine());
   ASSERT_OK(reader.Parse().status());
   ASSERT_TRUE(reader.NextLine());
@@ -104,6 +111,50 @@ TEST_F(MetricsReaderTest, DamagedLineIsNamed) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("line 2 at byte " + std::to_string(line.size())));
+}
+
+TEST_F(MetricsReaderTest, EndThatCannotBecomeALineIsNamed) {
+  const std::string line = RandomLines(1, 1, 1);
+  for (const std::string& end : {std::string(5000, '\0'), std::string("{\"step\":\0\0", 10),
+                                 std::string("\0", 1), std::string("rubbish")}) {
+    PutFile(run_.metrics(), line + end);
+    MetricsReader reader(run_);
+    ASSERT_TRUE(reader.NextLine());
+    ASSERT_OK(reader.Parse().status());
+    ASSERT_TRUE(reader.NextLine());
+    EXPECT_FAILS(reader.Parse(), absl::StatusCode::kDataLoss, "metrics.jsonl",
+                 "line 2 at byte " + std::to_string(line.size()));
+    EXPECT_EQ(reader.Parse().status().message().find('\0'), absl::string_view::npos);
+    EXPECT_FALSE(reader.NextLine());
+  }
+}
+
+TEST_F(MetricsReaderTest, ARunThatHasSucceededHasTheLineOfItsLastStep) {
+  EXPECT_OK(EndAfter(kSucceeded, 3)) << "without a file there is nothing to lose";
+  Append("");
+  EXPECT_FAILS(EndAfter(kSucceeded, 3), absl::StatusCode::kDataLoss, "metrics.jsonl",
+               "expected step 3");
+  Append(RandomLines(1, 2, 1));
+  EXPECT_FAILS(EndAfter(kSucceeded, 3), absl::StatusCode::kDataLoss, "metrics.jsonl",
+               "ends at step 2 of 3");
+  std::string last = RandomLines(3, 3, 1);
+  last.pop_back();
+  Append(last);
+  EXPECT_FAILS(EndAfter(kSucceeded, 3), absl::StatusCode::kDataLoss, "ends at step 2 of 3");
+  Append("\n");
+  EXPECT_OK(EndAfter(kSucceeded, 3));
+  Append("{");
+  EXPECT_FAILS(EndAfter(kSucceeded, 3), absl::StatusCode::kDataLoss, "a line that is cut");
+}
+
+TEST_F(MetricsReaderTest, ARunThatWasInterruptedMayEndAnywhere) {
+  Append(RandomLines(1, 2, 1) + "{");
+  EXPECT_OK(EndAfter(kStopped, 3));
+  EXPECT_OK(EndAfter(kFailed, 3));
+  ASSERT_OK(run_.RemoveExit());
+  MetricsReader reader(run_);
+  EXPECT_THAT(Steps(reader), ElementsAre(1, 2));
+  EXPECT_OK(reader.CheckEnd(2));
 }
 
 }  // namespace metrics_reader_test

@@ -89,6 +89,18 @@ TEST(RunDirectoryTest, ADamagedMetricsLineIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("line 2"));
 }
 
+TEST(RunDirectoryTest, LostStepsOfASucceededRunAreNamed) {
+  const RunDirectory run(NewDirectory("run"));
+  Append(run.metrics(), MetricsLine(Metrics(1)) + "\n" + MetricsLine(Metrics(2)));
+  ASSERT_TRUE(run.WriteExit({std::string(kSucceeded), "", 2}).ok());
+  const absl::Status status = run.ReadMetrics(0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("metrics.jsonl"), HasSubstr("ends at step 1 of 2")));
+  Append(run.metrics(), "\n");
+  EXPECT_EQ(run.ReadMetrics(0)->size(), 2u);
+}
+
 TEST(RunDirectoryTest, NewestMetricsOfALongFile) {
   const RunDirectory run(NewDirectory("run"));
   std::string text;

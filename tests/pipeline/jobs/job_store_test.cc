@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "pipeline/jobs/job_deletions.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/store/progress_throttle.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
@@ -224,6 +225,7 @@ TEST_F(JobStoreTest, ReportsAFileThatIsNotADatabaseByName) {
   const auto store = JobStore::Open(home);
   EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(store.status().message()), HasSubstr("jobs.sqlite"));
+  EXPECT_EQ(JobDeletions::Open(home).status(), store.status());
 }
 
 TEST(JobStateTest, HasExactlyTheDocumentedTransitions) {

@@ -146,6 +146,19 @@ TEST_F(MetricsExportTest, DamagedLineIsNamed) {
   }
 }
 
+TEST_F(MetricsExportTest, LostStepsOfASucceededRunAreNamed) {
+  ASSERT_OK(run_.WriteExit({.outcome = std::string(kSucceeded), .error = "", .step = 3}));
+  for (const v1::MetricsFormat format : {v1::CSV, v1::TENSORBOARD, v1::SUMMARY}) {
+    Measured(RandomLines(1, 2, 1));
+    EXPECT_FAILS(Export(format), absl::StatusCode::kDataLoss, "metrics.jsonl",
+                 "ends at step 2 of 3");
+    Measured(std::string(5000, '\0'));
+    EXPECT_FAILS(Export(format), absl::StatusCode::kDataLoss, "metrics.jsonl", "line 1");
+    Measured(RandomLines(1, 3, 1));
+    EXPECT_OK(Export(format).status());
+  }
+}
+
 TEST_F(MetricsExportTest, EvaluationAndSampleAreInTheEvents) {
   Measured(RandomLines(1, 12, 1));
   PutFile(run_.evaluation(),

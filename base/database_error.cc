@@ -1,10 +1,11 @@
-#include "base/full_disk_error.h"
+#include "base/database_error.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/random_id.h"
@@ -33,15 +34,33 @@ bool IsFull(const std::filesystem::path& directory, int code) {
   return error_number == ENOSPC || error_number == EDQUOT;
 }
 
-}  // namespace
-
-std::optional<absl::Status> FullDiskError(const std::filesystem::path& database, int code) {
-  const std::filesystem::path directory = database.parent_path();
-  if (!IsFull(directory, code)) return std::nullopt;
+absl::Status FullDisk(const std::filesystem::path& database) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the file system of ", directory.string(), " is full: cannot use ",
+      "the file system of ", database.parent_path().string(), " is full: cannot use ",
       database.filename().string(),
       "; delete jobs and runs with 'braid delete' or 'braid gc', or free space otherwise"));
+}
+
+}  // namespace
+
+absl::Status DatabaseError(const std::filesystem::path& database, int code,
+                           std::string_view message, std::string_view remedy) {
+  if (IsFull(database.parent_path(), code)) return FullDisk(database);
+  const std::string what = absl::StrCat(database.string(), ": ", std::string(message), "; ");
+  switch (code) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError(what + "another process has locked the database, retry");
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::DataLossError(what + std::string(remedy));
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+      return absl::PermissionDeniedError(
+          what + "make the file and its directory writable, or choose another --home");
+    default:
+      return absl::InternalError(absl::StrCat(database.string(), ": ", std::string(message)));
+  }
 }
 
 }  // namespace braid

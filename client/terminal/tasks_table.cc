@@ -185,6 +185,12 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
   const std::map<std::string, std::string> skipped(result.skipped().begin(),
                                                    result.skipped().end());
   for (const auto& [task, cause] : skipped) out << "skipped: " << cause << "\n";
+  for (const v1::TaskResult& one : result.results()) {
+    if (one.num_damaged_answers() == 0) continue;
+    out << "warning: " << one.task() << ": stored answers without a right checksum, not used: "
+        << WithThousands(one.num_damaged_answers())
+        << " (damaged, or written by an older version)\n";
+  }
 }
 
 void PrintTaskList(const std::vector<v1::TaskSpec>& tasks, const std::filesystem::path& data_dir,

@@ -12,7 +12,8 @@
 namespace braid {
 
 // Prints one row per task and metric with the routings side by side: percentages with confidence
-// intervals, and the mean number of shots. Then the skipped tasks with the reason.
+// intervals, and the mean number of shots. Then the skipped tasks with the reason, and how many
+// stored answers were damaged.
 void PrintTasksResult(const v1::TasksResult& result, std::ostream& out);
 
 // Prints each task with its metrics, shots, chance level and files and, unless `data_dir` is empty,

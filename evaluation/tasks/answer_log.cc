@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 
@@ -17,6 +19,27 @@ namespace braid {
 namespace {
 
 using nlohmann::json;
+
+constexpr char kCrcMember[] = "crc32c";
+
+std::string Dump(const json& line) {
+  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Returns the line of an object, with the CRC-32C of its text as a further member.
+std::string SealedLine(json object) {
+  object[kCrcMember] = Crc32cToHex(Crc32c(Dump(object)));
+  return Dump(object) + "\n";
+}
+
+// Parses a line of SealedLine and removes the checksum, which must be right. Throws
+// json::exception.
+json OpenLine(const std::string& text) {
+  json object = json::parse(text);
+  const json stored = object.at(kCrcMember);
+  object.erase(kCrcMember);
+  return stored == Crc32cToHex(Crc32c(Dump(object))) ? object : json();
+}
 
 json ToJson(const ExampleAnswer& answer) {
   json line = {{"example", answer.example}, {"shots", answer.num_shots}};
@@ -41,9 +64,10 @@ json ToJson(const ExampleAnswer& answer) {
   return line;
 }
 
-std::optional<ExampleAnswer> FromJson(const std::string& text) {
+// Returns nullopt for a damaged line.
+std::optional<ExampleAnswer> FromLine(const std::string& text) {
   try {
-    const json line = json::parse(text);
+    const json line = OpenLine(text);
     ExampleAnswer answer;
     answer.example = line.at("example").get<int64_t>();
     answer.num_shots = line.at("shots").get<int>();
@@ -95,36 +119,52 @@ absl::StatusOr<std::unique_ptr<AnswerLog>> AnswerLog::Open(const std::filesystem
 
 absl::Status AnswerLog::Load(const std::string& header, const AnswerFits& fits) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path_));
+  std::string good;  // the lines that remain
   size_t begin = 0;
   int64_t number = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    if (++number == 1) continue;
-    std::optional<ExampleAnswer> answer = FromJson(text.substr(begin, end - begin));
-    if (!answer || !fits(*answer)) {
+    const std::string line = text.substr(begin, end + 1 - begin);
+    if (++number == 1) {
+      good = line;
+      continue;
+    }
+    std::optional<ExampleAnswer> answer = FromLine(line);
+    if (!answer) {
+      ++num_damaged_;
+      continue;
+    }
+    if (!fits(*answer)) {
       return absl::DataLossError(
           absl::StrCat(path_.string(), ":", number,
-                       answer ? ": not an answer to an example of the task" : ": not an answer",
-                       "; remove the file to evaluate again"));
+                       ": not an answer to an example of the task; remove the file to evaluate "
+                       "again"));
     }
+    good += line;
     const int64_t example = answer->example;
     answers_[example] = *std::move(answer);
   }
-  if (begin < text.size() && ftruncate(descriptor_, static_cast<off_t>(begin)) != 0) {
-    return SystemError("truncate", path_, errno);
-  }
-  return begin == 0 ? WriteLine(header) : absl::OkStatus();
+  return Replace(text, good.empty() ? header + "\n" : good);
 }
 
 absl::Status AnswerLog::Append(const ExampleAnswer& answer) {
-  RETURN_IF_ERROR(WriteLine(ToJson(answer).dump(-1, ' ', false, json::error_handler_t::replace)));
+  RETURN_IF_ERROR(Write(SealedLine(ToJson(answer))));
   answers_[answer.example] = answer;
   return absl::OkStatus();
 }
 
-absl::Status AnswerLog::WriteLine(const std::string& line) {
-  const std::string whole = line + "\n";
-  const ssize_t written = write(descriptor_, whole.data(), whole.size());
-  if (written == static_cast<ssize_t>(whole.size())) return absl::OkStatus();
+// Replaces the content of the file, in place because the lock belongs to this file. A kill in
+// between loses answers, which are then evaluated again.
+absl::Status AnswerLog::Replace(const std::string& before, const std::string& after) {
+  const auto same = static_cast<size_t>(std::ranges::mismatch(before, after).in1 - before.begin());
+  if (same < before.size() && ftruncate(descriptor_, static_cast<off_t>(same)) != 0) {
+    return SystemError("truncate", path_, errno);
+  }
+  return same < after.size() ? Write(std::string_view(after).substr(same)) : absl::OkStatus();
+}
+
+absl::Status AnswerLog::Write(std::string_view text) {
+  const ssize_t written = write(descriptor_, text.data(), text.size());
+  if (written == static_cast<ssize_t>(text.size())) return absl::OkStatus();
   return SystemError("write", path_, written < 0 ? errno : ENOSPC);
 }
 

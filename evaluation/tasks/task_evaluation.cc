@@ -241,7 +241,9 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
     RETURN_IF_ERROR(log->Append(answer));
   }
   progress(total, total);
-  return Summarize(task, options, AnswersTo(examples, *log));
+  v1::TaskResult result = Summarize(task, options, AnswersTo(examples, *log));
+  result.set_num_damaged_answers(log->num_damaged());
+  return result;
 }
 
 }  // namespace braid

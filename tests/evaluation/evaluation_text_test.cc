@@ -203,5 +203,25 @@ TEST_F(EvaluationTextTest, ErrorsNameWhatCannotBeRead) {
   }
 }
 
+// An evaluation has no options for the settings of ingest.
+TEST_F(EvaluationTextTest, ErrorsNameNoSettingsOfCorpusJobs) {
+  const auto refused = [&](const fs::path& path) {
+    return std::string(Read({path.string()}).status().message());
+  };
+  EXPECT_THAT(refused(Write("body.jsonl", "{\"body\": \"the cat\"}\n")),
+              AllOf(HasSubstr("got the fields \"body\""), Not(HasSubstr("ingest.")),
+                    HasSubstr("; rename the field that holds the text to \"text\"")));
+  EXPECT_THAT(refused(Write("txt.jsonl", "{\"id\": \"1\", \"txt\": \"the cat\"}\n")),
+              AllOf(Not(HasSubstr("ingest.")), HasSubstr("; rename \"txt\" to \"text\"")));
+  const fs::path tokens = directory_ / "tokens";
+  auto writer = IndexedDatasetWriter::Create(tokens, 280).value();
+  ASSERT_TRUE(writer->AddSequence(std::vector<int32_t>{5, 6, 7}).ok());
+  writer->EndDocument();
+  ASSERT_TRUE(writer->Commit().ok());
+  EXPECT_THAT(
+      refused(tokens.string() + ".bin"),
+      AllOf(HasSubstr("tokens.bin: got an indexed dataset"), Not(HasSubstr("--tokenizer"))));
+}
+
 }  // namespace evaluation_text_test
 }  // namespace braid

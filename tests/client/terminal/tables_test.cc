@@ -153,6 +153,7 @@ TEST(TablesTest, ShowsTheCleanExamplesOfATaskBelowAll) {
   std::ostringstream unknown, compared;
   PrintTasksResult(result, unknown);
   EXPECT_THAT(unknown.str(), Not(HasSubstr("clean")));
+  EXPECT_THAT(unknown.str(), Not(HasSubstr("warning")));
   task.set_num_clean_examples(1865);
   *task.add_clean_metrics() = Accuracy(0.5, 0.4, 0.6);
   PrintTasksResult(result, compared);
@@ -173,6 +174,18 @@ TEST(TablesTest, TasksNameTheNumberOfExpertsUnlessItVaries) {
   task.set_varying_experts(true);
   PrintTasksResult(result, varying);
   EXPECT_THAT(varying.str(), Not(HasSubstr("experts")));
+}
+
+TEST(TablesTest, WarnsOfDamagedAnswers) {
+  v1::TasksResult result;
+  v1::TaskResult& task = *result.add_results();
+  task.set_task("sst2");
+  *task.add_metrics() = Accuracy(0.75, 0.7, 0.8);
+  task.set_num_damaged_answers(1200);
+  std::ostringstream out;
+  PrintTasksResult(result, out);
+  EXPECT_THAT(out.str(), HasSubstr("warning: sst2: stored answers without a right checksum, not "
+                                   "used: 1,200 ("));
 }
 
 }  // namespace tables_test

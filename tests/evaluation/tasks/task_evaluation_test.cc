@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/crc32c.h"
 #include "evaluation/tasks/answer_log.h"
 #include "evaluation/tasks/task_spec.h"
 #include "tests/base/scratch_directory.h"
@@ -148,35 +149,60 @@ TEST_F(TaskEvaluationTest, TheExampleOfATornLineIsEvaluatedAgain) {
   }
 }
 
-TEST_F(TaskEvaluationTest, ADamagedLineIsAnError) {
+TEST_F(TaskEvaluationTest, TheExampleOfADamagedLineIsEvaluatedAgain) {
   const LoadedTask task = SampleTask("piqa");
-  Evaluate(task, Options());
+  v1::TaskResult whole = Evaluate(task, Options());
   const std::filesystem::path path = AnswersPath(task, Model(), Options());
-  std::string text = GetFile(path);
-  text[text.find('\n') + 1] = '#';
-  PutFile(path, text);
-  EXPECT_FAILS(EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}),
-               absl::StatusCode::kDataLoss, path.string() + ":2");
+  const std::string text = GetFile(path);
+  const size_t begin = text.find('\n') + 1, end = text.find('\n', begin);
+  // A digit becomes another, a line becomes no JSON, and the name of the checksum disappears.
+  const size_t score = text.find("\"log_prob\":[-", begin) + 13;
+  for (const size_t at : {score, begin, text.find("crc32c", begin)}) {
+    ASSERT_LT(at, end);
+    std::string damaged = text;
+    damaged[at] = text[at] == '7' ? '8' : '7';
+    PutFile(path, damaged);
+    const v1::TaskResult again = Evaluate(task, Options());
+    EXPECT_EQ(asked_, 1) << at;
+    EXPECT_EQ(again.num_damaged_answers(), 1) << at;
+    whole.set_num_damaged_answers(1);
+    EXPECT_EQ(again.SerializeAsString(), whole.SerializeAsString()) << at;
+    EXPECT_EQ(Evaluate(task, Options()).num_damaged_answers(), 0) << "the line is gone";
+    EXPECT_EQ(asked_, 0);
+  }
+}
+
+TEST_F(TaskEvaluationTest, AnswersWithoutChecksumsAreEvaluatedAgain) {
+  const LoadedTask task = SampleTask("piqa");
+  PutFile(AnswersPath(task, Model(), Options()),
+          "{}\n"
+          R"({"example":0,"log_prob":[-1,-2],"shots":0,"tokens":[1,2],"unconditional":[0,0]})"
+          "\n");
+  EXPECT_EQ(Evaluate(task, Options()).num_damaged_answers(), 1);
+  EXPECT_EQ(asked_, 3);
 }
 
 TEST_F(TaskEvaluationTest, AnAnswerThatDoesNotFitItsTaskIsAnError) {
   const LoadedTask task = SampleTask("piqa");
   const std::filesystem::path path = AnswersPath(task, Model(), Options());
-  const std::string good = R"("log_prob":[-1,-2],"shots":0,"tokens":[1,2],"unconditional":[0,0]})";
-  const auto status = [&](const std::string& line) {
-    PutFile(path, "{}\n" + line + "\n");
+  const auto status = [&](int64_t example, const std::vector<ChoiceScore>& choices) {
+    std::filesystem::remove(path);
+    ExampleAnswer answer;
+    answer.example = example;
+    answer.choices = choices;
+    if (choices.empty()) answer.text = "x";
+    EXPECT_OK(
+        AnswerLog::Open(path, "{}", [](const auto&) { return true; }).value()->Append(answer));
     return EvaluateTask(task, Model(), Options(), [](int64_t, int64_t) {}).status();
   };
-  EXPECT_OK(status(R"({"example":2,)" + good));
-  for (const std::string& line :
-       {R"({"example":3,)" + good, R"({"example":-1,)" + good,
-        std::string(R"({"example":0,"log_prob":[-1],"shots":0,"tokens":[1],"unconditional":[0]})"),
-        std::string(R"({"example":0,"log_prob":[-1,-2],"shots":0,"tokens":[1],)"
-                    R"("unconditional":[0,0]})"),
-        std::string(R"({"example":0,"log_prob":[-1,null],"shots":0,"tokens":[1,1],)"
-                    R"("unconditional":[0,0]})"),
-        std::string(R"({"example":0,"shots":0,"text":"x"})")}) {
-    EXPECT_FAILS(status(line), absl::StatusCode::kDataLoss, path.string() + ":2");
+  const std::vector<ChoiceScore> good = {{-1, 1, 0}, {-2, 2, 0}};
+  EXPECT_OK(status(2, good));
+  for (const int64_t example : {-1, 3}) {
+    EXPECT_FAILS(status(example, good), absl::StatusCode::kDataLoss, path.string() + ":2");
+  }
+  const std::vector<ChoiceScore> one = {{-1, 1, 0}}, without_tokens = {{-1, 1, 0}, {-2, 0, 0}};
+  for (const auto& choices : {std::vector<ChoiceScore>(), one, without_tokens}) {
+    EXPECT_FAILS(status(0, choices), absl::StatusCode::kDataLoss, path.string() + ":2");
   }
 }
 
@@ -363,7 +389,8 @@ TEST_F(NumberTaskTest, OtherModelsAndTasksAreRefused) {
   EXPECT_FAILS(EvaluateNumbers(task, options), absl::StatusCode::kInvalidArgument,
                "num_shots: got 1, expected 0");
   const std::filesystem::path path = AnswersPath(task, model_, Options());
-  PutFile(path, "{}\n{\"example\":0,\"shots\":0,\"text\":\"3\"}\n");
+  const std::string members = R"("example":0,"shots":0,"text":"3"})";
+  PutFile(path, "{}\n{\"crc32c\":\"" + Crc32cToHex(Crc32c("{" + members)) + "\"," + members + "\n");
   EXPECT_FAILS(EvaluateNumbers(task, Options()), absl::StatusCode::kDataLoss, path.string() + ":2");
   model_.predicts_numbers = false;
   EXPECT_FAILS(EvaluateNumbers(task, Options()), absl::StatusCode::kInvalidArgument,

@@ -28,7 +28,7 @@ void Note(std::vector<Reject>* rejects, ReadSummary* summary) {
 
 absl::StatusOr<ReadSummary> ReadCorpusDocuments(std::span<const std::string> paths,
                                                 const TakeDocument& take) {
-  ASSIGN_OR_RETURN(const auto reader, CorpusReader::Open(paths, v1::IngestConfig()));
+  ASSIGN_OR_RETURN(const auto reader, CorpusReader::OpenText(paths));
   ReadSummary summary;
   Document document;
   std::vector<Reject> rejects;

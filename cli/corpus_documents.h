@@ -11,7 +11,8 @@
 namespace braid {
 
 // Implements DocumentReader: reads files and directories as a corpus job with default settings does
-// (docs/corpus.md). Errors are those of CorpusReader, including a corpus without documents.
+// (docs/corpus.md). Errors are those of CorpusReader::OpenText and Next, including a corpus without
+// documents.
 absl::StatusOr<ReadSummary> ReadCorpusDocuments(std::span<const std::string> paths,
                                                 const TakeDocument& take);
 

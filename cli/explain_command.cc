@@ -30,28 +30,36 @@ struct ExplainOptions {
   }
 };
 
-// Replaces the settings of a run by options: what it has done then says nothing.
-void Override(const ExplainOptions& options, DataOrder* order) {
+// Sets the order of training that is only planned. A run has its own (CheckOwnOrder).
+void ApplySettings(const ExplainOptions& options, DataOrder* order) {
   if (options.batch.has_value()) order->global_batch_size = *options.batch;
   if (options.seed.has_value()) order->seed = *options.seed;
   if (options.num_steps.has_value()) order->num_steps = *options.num_steps;
-  if (!options.batch && !options.seed && !options.num_steps) return;
-  order->steps_done.reset();
-  order->skipped_steps.clear();
 }
 
-// Refuses --run for a run, whose own order is explained.
-absl::Status RefuseSecondRun(const ExplainOptions& options) {
+// Refuses options that describe another order than that of the run `options.id`.
+absl::Status CheckOwnOrder(const ExplainOptions& options) {
+  if (!options.run.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--run: got ", options.run, " with ", options.id,
+                     ", expected a job or a dataset; see: braid explain ", options.run));
+  }
+  const char* const setting = options.batch.has_value()       ? "--global-batch-size"
+                              : options.seed.has_value()      ? "--seed"
+                              : options.num_steps.has_value() ? "--steps"
+                                                              : nullptr;
+  if (setting == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--run: got ", options.run, " with ", options.id,
-                   ", expected a job or a dataset; see: braid explain ", options.run));
+      absl::StrCat(setting, ": got it with ", options.id,
+                   ", which has its own batch size, seed and number of steps; expected a job or a "
+                   "dataset"));
 }
 
 absl::StatusOr<std::vector<CorpusSubject>> Find(Session& session, PipelineClient& client,
                                                 ExplainOptions options) {
   std::string job_id = options.id;
   if (absl::StartsWith(options.id, "run-")) {
-    if (!options.run.empty()) return RefuseSecondRun(options);
+    RETURN_IF_ERROR(CheckOwnOrder(options));
     options.run = options.id;
     job_id.clear();
   }
@@ -70,8 +78,8 @@ absl::StatusOr<std::vector<CorpusSubject>> Find(Session& session, PipelineClient
     CorpusSubject& subject = subjects.emplace_back();
     ASSIGN_OR_RETURN(subject.job, client.GetJob(job_id));
     ASSIGN_OR_RETURN(subject.order, DataOrderOf(subject.job));
+    ApplySettings(options, &subject.order);
   }
-  for (CorpusSubject& subject : subjects) Override(options, &subject.order);
   return subjects;
 }
 
@@ -250,8 +258,8 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
   if (!absl::StartsWith(options.id, "job-")) {
     ASSIGN_OR_RETURN(auto supervised, FindSupervised(session, options.id));
     if (supervised.has_value()) {
+      if (!supervised->order.run.empty()) RETURN_IF_ERROR(CheckOwnOrder(options));
       if (!options.run.empty()) {
-        if (!supervised->order.run.empty()) return RefuseSecondRun(options);
         ASSIGN_OR_RETURN(const auto run, FindSupervised(session, options.run));
         if (!run.has_value() || run->order.dataset_key != supervised->order.dataset_key) {
           return absl::InvalidArgumentError(absl::StrCat("--run: got ", options.run,
@@ -260,7 +268,7 @@ absl::Status Explain(Session& session, const ExplainOptions& options) {
         }
         supervised->order = run->order;
       }
-      Override(options, &supervised->order);
+      ApplySettings(options, &supervised->order);
       return ExplainSupervised(session, *supervised, options);
     }
   }
@@ -299,14 +307,22 @@ void AddExplainCommand(CommandLine& program) {
   command->add_option(
       "--document", options->document,
       "Show the instances of this document; FILE:OFFSET for a record without an id");
-  command->add_option("--run", options->run,
-                      "Run whose batch size, seed and number of steps to use");
-  command->add_option("--global-batch-size", options->batch, "Sequences per step (default: 4)")
-      ->check(PositiveInt32());
-  command->add_option("--seed", options->seed, "Seed of the run (default: 0)")->check(Seed());
+  CLI::Option* const run = command->add_option(
+      "--run", options->run,
+      "Run whose batch size, seed and number of steps to use, with a job or a dataset");
   command
-      ->add_option("--steps", options->num_steps, "Number of steps of the run (default: one pass)")
-      ->check(PositiveInt32());
+      ->add_option("--global-batch-size", options->batch,
+                   "Sequences per step of a run that is only planned (default: 4)")
+      ->check(PositiveInt32())
+      ->excludes(run);
+  command->add_option("--seed", options->seed, "Seed of such a run (default: 0)")
+      ->check(Seed())
+      ->excludes(run);
+  command
+      ->add_option("--steps", options->num_steps,
+                   "Number of steps of such a run (default: one pass)")
+      ->check(PositiveInt32())
+      ->excludes(run);
   v1::ExplainInstancesRequest defaults;
   FillStatedDefaults(&defaults);
   options->excerpt_bytes = defaults.excerpt_bytes();

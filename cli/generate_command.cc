@@ -33,6 +33,7 @@ namespace {
 struct GenerateOptions {
   std::string model, prompt, prompts, routing, system, chat_template;
   std::string sampling_option;  // one that was given and concerns sampling only; empty: none
+  bool has_length_penalty = false;
   bool has_prompt = false, show_routing = false, together = false, strict = false, chat = false;
   int32_t max_tokens = 0, threads = 0, parallel = 1, active_experts = 0;
   int32_t num_beams = 0, no_repeat_ngram = 0;
@@ -171,8 +172,18 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
   return absl::OkStatus();
 }
 
-// Refuses settings of a sampler that is not used. A dialogue can change the temperature.
+// Refuses settings of a sampler or a search that is not used. A dialogue can change the
+// temperature, but not the number of beams.
 absl::Status CheckSampling(const GenerateOptions& options) {
+  if (options.has_length_penalty && options.num_beams == 1) {
+    return absl::InvalidArgumentError(
+        "--length-penalty: got it with --beams 1, expected --beams above 1");
+  }
+  if (!options.sampling_option.empty() && options.num_beams > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.sampling_option, ": got it with --beams ", options.num_beams,
+                     ": a search does not sample; leave one of them out"));
+  }
   const bool is_dialogue = !options.has_prompt && options.prompts.empty();
   if (options.sampling_option.empty() || options.temperature > 0 || is_dialogue) {
     return absl::OkStatus();
@@ -333,6 +344,7 @@ void AddGenerateCommand(CommandLine& program) {
     for (const char* const name : {"--top-p", "--seed"}) {
       if (command->get_option(name)->count() > 0) options->sampling_option = name;
     }
+    options->has_length_penalty = command->get_option("--length-penalty")->count() > 0;
     program.action = [&program, options] { return Generate(program.session, *options); };
   });
 }

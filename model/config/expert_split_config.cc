@@ -31,13 +31,25 @@ v1::TokenRouting::Gate GateOf(const v1::ExpertSplit& split) {
                                                    : v1::TokenRouting::KEY_MEAN;
 }
 
-// Copies add up to the dense function with weights that sum to 1, slices with weights of 1.
+absl::Status CheckGate(v1::TokenRouting::Gate gate) {
+  if (CanChooseAmongSplit(gate)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("gate: got ", v1::TokenRouting::Gate_Name(gate),
+                   ", whose scores are the weights of the experts, so that those of a split do not "
+                   "add up to the dense FFN; expected another gate, such as KEY_MEAN or LINEAR"));
+}
+
+// Copies add up to the dense function with weights that sum to 1, as those do that gates have by
+// default, and slices with weights of 1.
 void SetChoice(const v1::ModelConfig& dense, const v1::ExpertSplit& split,
                v1::TokenRouting* token) {
   const bool copies = split.method() == v1::ExpertSplit::COPIES;
   token->set_gate(GateOf(split));
-  token->set_combine_weights(copies ? v1::TokenRouting::SOFTMAX_OF_CHOSEN : v1::TokenRouting::ONES);
-  if (copies) token->set_expert_d_ff(dense.d_ff());
+  if (copies) {
+    token->set_expert_d_ff(dense.d_ff());
+  } else {
+    token->set_combine_weights(v1::TokenRouting::ONES);
+  }
   const int usual = copies ? std::min(2, split.num_experts()) : (split.num_experts() + 1) / 2;
   token->set_active_experts(split.has_active_experts() ? split.active_experts() : usual);
 }
@@ -49,6 +61,8 @@ bool IsTrainedGate(v1::TokenRouting::Gate gate) {
 }
 
 }  // namespace
+
+bool CanChooseAmongSplit(v1::TokenRouting::Gate gate) { return gate != v1::TokenRouting::RELU; }
 
 bool HasTrainedGate(const v1::ExpertSplit& split) { return IsTrainedGate(GateOf(split)); }
 
@@ -77,6 +91,7 @@ absl::StatusOr<v1::ModelConfig> ExpertSplitConfig(const v1::ModelConfig& dense,
         "the model has experts, expected a dense one; braid convert --dense puts experts together");
   }
   ASSIGN_OR_RETURN(const std::set<int> layers, LayersToSplit(split, dense.num_layers()));
+  RETURN_IF_ERROR(CheckGate(split.gate()));
   if (split.method() != v1::ExpertSplit::COPIES) {
     RETURN_IF_ERROR(CheckNumExperts(split.num_experts(), dense.d_ff()));
   }

@@ -12,6 +12,10 @@
 
 namespace braid {
 
+// Returns whether the experts of a split can have this gate: all but RELU, whose scores are the
+// weights of the experts, with which neither slices nor copies add up to the dense FFN.
+bool CanChooseAmongSplit(v1::TokenRouting::Gate gate);
+
 // Returns whether the gate of the experts has parameters that are trained.
 bool HasTrainedGate(const v1::ExpertSplit& split);
 
@@ -20,9 +24,10 @@ bool HasTrainedGate(const v1::ExpertSplit& split);
 absl::StatusOr<std::set<int>> LayersToSplit(const v1::ExpertSplit& split, int num_layers);
 
 // Returns the resolved configuration of a dense model, itself resolved, after the split: router
-// TOKEN_CHOICE, for slices with combine weights ONES. InvalidArgument for a model with experts, for
-// those of LayersToSplit, and for a number of experts that does not divide d_ff, with the nearest
-// ones that do.
+// TOKEN_CHOICE; combine weights ONES for slices, and for copies the default of the gate, which sums
+// to 1. InvalidArgument for a model with experts, for those of LayersToSplit, for a gate that a
+// split cannot have, and for a number of experts that does not divide d_ff, with the nearest ones
+// that do.
 absl::StatusOr<v1::ModelConfig> ExpertSplitConfig(const v1::ModelConfig& dense,
                                                   const v1::ExpertSplit& split);
 

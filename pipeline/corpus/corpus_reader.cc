@@ -95,6 +95,22 @@ absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::Open(std::span<const
       new CorpusReader(std::move(files), config, std::move(settings)));
 }
 
+absl::StatusOr<std::unique_ptr<CorpusReader>> CorpusReader::OpenText(
+    std::span<const std::string> paths) {
+  const v1::IngestConfig config;
+  ASSIGN_OR_RETURN(RecordSettings settings, RecordSettings::From(config));
+  settings.fixed = true;
+  ASSIGN_OR_RETURN(CorpusFiles files, FindCorpusFiles(paths));
+  const auto tokens = std::ranges::find_if(files.files, HasTokens);
+  if (tokens != files.files.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("corpus file ", tokens->path.string(),
+                                                   ": got an indexed dataset of tokens, expected "
+                                                   "files of text: only corpus jobs read tokens"));
+  }
+  return std::unique_ptr<CorpusReader>(
+      new CorpusReader(std::move(files), config, std::move(settings)));
+}
+
 CorpusReader::CorpusReader(CorpusFiles files, const v1::IngestConfig& config,
                            RecordSettings settings)
     : config_(config), settings_(std::move(settings)), files_(std::move(files)) {

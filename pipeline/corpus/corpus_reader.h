@@ -94,6 +94,10 @@ class CorpusReader {
                                                             const KeepListing& keep_listing = {},
                                                             const std::string& tokenizer = {});
 
+  // Opens a corpus of text with default settings for a caller that has no options for them: errors
+  // name what to change in the files. INVALID_ARGUMENT for indexed datasets.
+  static absl::StatusOr<std::unique_ptr<CorpusReader>> OpenText(std::span<const std::string> paths);
+
   // Advances by one step and stores the next document if the step is kDocument. Appends the records
   // that were rejected in this step to `rejects`; the unreadable rest of a damaged file or of a
   // decompression bomb counts as one record. If a file turns out to fail its checksum, the records

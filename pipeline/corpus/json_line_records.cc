@@ -169,11 +169,18 @@ absl::Status JsonLineRecords::MissingTextField(int64_t offset) const {
   const std::string expected = settings_.text_field_given
                                    ? absl::StrCat("\"", settings_.text_fields[0], "\"")
                                    : "\"text\", \"raw_content\" or \"content\"";
+  const std::string remedy =
+      settings_.fixed
+          ? absl::StrCat("rename ",
+                         nearest.empty() ? "the field that holds the text" : Quoted({nearest}),
+                         " to \"text\"")
+          : absl::StrCat(
+                nearest.empty() ? "" : absl::StrCat("did you mean ", Quoted({nearest}), "? "),
+                "set ingest.text_field to the field that holds the text");
   return absl::InvalidArgumentError(
       absl::StrCat("corpus file ", file_.path.string(), ", record at byte ", offset,
                    ": missing text field: got the fields ", Quoted(seen), ", expected ", expected,
-                   "; ", nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"? "),
-                   "set ingest.text_field to the field that holds the text"));
+                   "; ", remedy));
 }
 
 }  // namespace braid

@@ -162,8 +162,10 @@ absl::StatusOr<Record> ParquetRecords::OpenFirst(bool first) {
     return Record{.kind = RecordKind::kBlank, .shows_fields = true};
   }
   if (first) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(found.message(), "; set ingest.text_field to the column that holds the text"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        found.message(), settings_.fixed
+                             ? "; rename the column that holds the text to \"text\""
+                             : "; set ingest.text_field to the column that holds the text"));
   }
   return Record{.kind = RecordKind::kReject,
                 .reason = "missing text field",
@@ -195,8 +197,8 @@ std::optional<Record> ParquetRecords::TooManyRows(const ParquetRowGroup& group) 
               absl::StrCat(file_.path.string(), ", column \"", text_column_,
                            "\", row group at row ", reader_->row(), ": got ", group.num_rows,
                            " rows, expected at most ", most, " in a file of ", stored,
-                           " bytes; for a file that is meant to expand so far, set "
-                           "ingest.max_expansion_ratio"));
+                           " bytes; for a file that is meant to expand so far, raise "
+                           "ingest.max_expansion_ratio in a corpus job"));
 }
 
 absl::StatusOr<Record> ParquetRecords::Next(const CorpusSoFar& so_far) {

@@ -59,6 +59,8 @@ struct RecordSettings {
   // Names of the text field in order of preference.
   std::vector<std::string> text_fields;
   bool text_field_given = false;
+  // Whether the caller has no options for settings. Messages then name what to change in the files.
+  bool fixed = false;
   std::string id_field, domain_field;
   std::string embedding_field;  // "": none
   int64_t max_document_bytes = 0;

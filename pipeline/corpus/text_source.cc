@@ -134,8 +134,8 @@ class CompressedSource : public TextSource {
         absl::StrCat(input_->path().string(), ": possible decompression bomb: got ", num_bytes_,
                      " bytes from ", compressed, " compressed ones, expected at most ",
                      limit_.max_ratio, " per byte and ", limit_.max_bytes,
-                     " in total; if the text is genuine, decompress the file first or raise "
-                     "ingest.max_expansion_ratio or ingest.max_expanded_bytes"));
+                     " in total; if the text is genuine, decompress the file first, or in a "
+                     "corpus job raise ingest.max_expansion_ratio or ingest.max_expanded_bytes"));
     bomb.SetPayload(kBombUrl, absl::Cord());
     return bomb;
   }

@@ -141,6 +141,20 @@ TEST(FinetuneOptionsTest, AdaptersTrainTheGatesOfNewExpertsThatHaveParameters) {
   EXPECT_EQ(trained({"--gate", "cosine"}), 0) << "all parameters are trained";
 }
 
+TEST(FinetuneOptionsTest, GatesThatNoSplitCanHaveAreNeitherShownNorTaken) {
+  const auto parse = [](const std::string& gate) {
+    CLI::App app;
+    const std::unique_ptr<FinetuneOptions> options(
+        Parse({"base", "--data", "a.jsonl", "--experts", "4", "--gate", gate}, &app));
+    EXPECT_EQ(app.get_option("--gate")->get_type_name(),
+              "linear|frozen|key-mean|random|hash|cosine");
+    return options->Split()->value().gate();
+  };
+  EXPECT_EQ(parse("hash"), v1::TokenRouting::HASH);
+  EXPECT_EQ(parse("KEY_MEAN"), v1::TokenRouting::KEY_MEAN);
+  EXPECT_THROW(parse("relu"), CLI::ValidationError);
+}
+
 TEST(FinetuneOptionsTest, RecomposingIsTheDefaultAndMayBeNamed) {
   const auto recomposes = [](const std::vector<std::string>& more) {
     CLI::App app;

@@ -350,6 +350,12 @@ TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {
   EXPECT_EQ(explained({dataset, "--run", "run-000001"}), expected);
   EXPECT_THAT(Error({"explain", dataset, "--run", base_.string(), "--document", place}),
               HasSubstr("--run: got "));
+  // A run has its own order, however it is named.
+  for (const std::string& id :
+       {std::string("run-000001"), (root_ / "home/runs/run-000001").string()}) {
+    EXPECT_THAT(Error({"explain", id, "--seed", "7", "--document", place}),
+                HasSubstr("--seed: got it with " + id));
+  }
 }
 
 }  // namespace finetune_test

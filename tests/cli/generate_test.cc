@@ -139,6 +139,16 @@ TEST_F(GenerateCommandTest, AnswersChats) {
   EXPECT_THAT(err(), HasSubstr("expected temperature 0"));
 }
 
+// At a terminal, too, where the temperature may change later.
+TEST_F(GenerateCommandTest, RefusesOptionsOfTheSamplerWithBeams) {
+  for (const Arguments& more : {Arguments{"--prompt", "the cat"}, Arguments{}}) {
+    Arguments all = more;
+    all.insert(all.end(), {"--beams", "3", "--seed", "5"});
+    EXPECT_EQ(Run(all), 2);
+    EXPECT_THAT(err(), HasSubstr("--seed: got it with --beams 3"));
+  }
+}
+
 // The texts of concurrent requests equal those of the library.
 TEST_F(GenerateCommandTest, PrintsPromptsOfAFileInOrder) {
   const Arguments prompts = {"the cat", "a dog", "the mat and", "c", "dd", "eee", "f f", "g"};

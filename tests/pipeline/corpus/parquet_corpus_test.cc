@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "pipeline/corpus/corpus_reader.h"
 #include "tests/base/crafted_files.h"
@@ -150,6 +151,25 @@ TEST(ParquetCorpusTest, ColumnWithoutTextIsAnErrorThatNamesTheColumns) {
   config.set_text_field("i32");
   EXPECT_EQ(Read(kGolden / "none-1.parquet", config).status.code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ParquetCorpusTest, WithoutSettingsTheColumnIsToBeRenamed) {
+  const CraftedFiles files;
+  // The footer holds the name of the column after its length.
+  const std::string path =
+      files
+          .Write("body.parquet",
+                 absl::StrReplaceAll(*ReadFile(kGolden / "none-1.parquet"), {{"\4text", "\4body"}}))
+          .string();
+  const auto reader = CorpusReader::OpenText(std::vector<std::string>{path}).value();
+  Document document;
+  std::vector<Reject> rejects;
+  const absl::Status status = reader->Next(&document, &rejects).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("body.parquet: got the columns "),
+                             HasSubstr("rename the column that holds the text to \"text\""),
+                             testing::Not(HasSubstr("ingest."))));
 }
 
 // Returns the rows that the details of damage count.

@@ -30,11 +30,10 @@ struct RawTensor {
 
 class ModelImportTest : public testing::Test {
  protected:
-  // Exports the model to "source".
+  // Exports the model to "source", in place of what is there.
   void PutSource(LanguageModel& model, const ExportOptions& options = {}) {
-    ExportOptions forced = options;
-    forced.force = true;
-    ASSERT_OK(ExportModel(model, TestTokenizerPath(), forced, source()));
+    std::filesystem::remove_all(source());
+    ASSERT_OK(ExportModel(model, TestTokenizerPath(), options, source()));
   }
 
   void ChangeConfig(const std::function<void(nlohmann::json&)>& change) {

@@ -347,7 +347,7 @@ TEST_F(ModelImportTest, ReplacesOnlyACheckpointAndOnlyWhenForced) {
   fs::create_directories(scratch_ / "precious");
   PutFile(scratch_ / "precious/thesis.tex", "42");
   request.set_output_dir((scratch_ / "precious").string());
-  EXPECT_FAILS(Import(request), absl::StatusCode::kFailedPrecondition, "manifest.json");
+  EXPECT_FAILS(Import(request), absl::StatusCode::kFailedPrecondition, "is not a checkpoint");
 }
 
 }  // namespace model_import_test

@@ -59,7 +59,8 @@ struct RecordSettings {
   // Names of the text field in order of preference.
   std::vector<std::string> text_fields;
   bool text_field_given = false;
-  // Whether the caller has no options for settings. Messages then name what to change in the files.
+  // True for a command without options that change these settings: error messages then say how to
+  // change the files instead.
   bool fixed = false;
   std::string id_field, domain_field;
   std::string embedding_field;  // "": none

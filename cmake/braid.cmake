@@ -3,8 +3,10 @@
 # Compile options of all code; braid_flags adds the selected sanitizers.
 add_library(braid_plain_flags INTERFACE)
 target_include_directories(braid_plain_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# Updates of libraries within a Debian release may deprecate functions; that only warns.
 # -Wno-restrict: GCC 12 reports false positives on string concatenation (GCC bug 105651).
-target_compile_options(braid_plain_flags INTERFACE -Wall -Wextra -Wshadow -Werror
+target_compile_options(braid_plain_flags INTERFACE
+  -Wall -Wextra -Wshadow -Werror -Wno-error=deprecated-declarations
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   # In a unity batch GCC treats every .cc file as a header.
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${BRAID_UNITY}>>:-Wno-subobject-linkage>)

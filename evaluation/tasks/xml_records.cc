@@ -2,6 +2,7 @@
 
 #include <expat.h>
 
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <type_traits>
@@ -59,7 +60,12 @@ class XmlRecordReader {
   };
 
   std::string Place() const {
-    return absl::StrCat(name_, ":", XML_GetCurrentLineNumber(parser_.get()));
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+    const uint64_t line = XML_GetCurrentLineNumber64(parser_.get());
+#else
+    const uint64_t line = XML_GetCurrentLineNumber(parser_.get());
+#endif
+    return absl::StrCat(name_, ":", line);
   }
 
   // Handlers may still be called once after this.

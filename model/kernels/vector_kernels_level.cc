@@ -22,7 +22,9 @@ inline float Sum(Vec v) {
 }
 
 // Merges the segments first .. first + kSegments - 1. Each vector of expert weights is loaded once
-// and multiplied into one accumulator per segment, which all stay in registers.
+// and multiplied into one accumulator per segment, which all stay in registers. The processor would
+// wait for memory at the start of every expert's row, so the next rows, which follow these ones,
+// are fetched into the second-level cache meanwhile; addresses after the last row do no harm.
 template <size_t kSegments>
 void MergeSegments(ExpertArray experts, const float* routing, SegmentArray merged, size_t first,
                    size_t size) {
@@ -33,7 +35,9 @@ void MergeSegments(ExpertArray experts, const float* routing, SegmentArray merge
   for (; j + kLanes <= size; j += kLanes) {
     Vec sums[kSegments] = {};
     for (size_t i = 0; i < e; ++i) {
-      const Vec x = Load(experts.data + i * experts.stride + j);
+      const float* const x_at = experts.data + i * experts.stride + j;
+      const Vec x = Load(x_at);
+      __builtin_prefetch(x_at + size, 0, 2);
       for (size_t n = 0; n < kSegments; ++n) sums[n] += x * weights[n * e + i];
     }
     for (size_t n = 0; n < kSegments; ++n) Store(out + n * merged.stride + j, sums[n]);
@@ -64,6 +68,10 @@ void Merge(ExpertArray experts, const float* routing, SegmentArray merged, size_
   }
 }
 
+// Elements per block of Scatter, over which the dot products stay in registers. The block size also
+// fixes the order of the sums.
+constexpr size_t kScatterBlock = 1024;
+
 // The arguments of a scatter call.
 struct ScatterJob {
   ExpertArray experts;
@@ -75,7 +83,7 @@ struct ScatterJob {
 
 // Scatters the experts i .. i + kExperts - 1 and segments n .. n + kSegments - 1, elements begin ..
 // end - 1. The weights and gradients of the experts are loaded once for all segments, and the dot
-// products stay in registers until the end of the block.
+// products stay in registers until the end of the block. The next block is fetched meanwhile.
 template <size_t kExperts, size_t kSegments>
 void ScatterTile(const ScatterJob& job, size_t i, size_t n, size_t begin, size_t end) {
   const size_t e = job.experts.num_experts, stride = job.experts.stride;
@@ -91,6 +99,8 @@ void ScatterTile(const ScatterJob& job, size_t i, size_t n, size_t begin, size_t
     for (size_t a = 0; a < kExperts; ++a) {
       w[a] = Load(experts + a * stride + j);
       dw[a] = Load(gradients + a * stride + j);
+      __builtin_prefetch(experts + a * stride + j + kScatterBlock, 0, 2);
+      __builtin_prefetch(gradients + a * stride + j + kScatterBlock, 1, 2);
     }
     for (size_t b = 0; b < kSegments; ++b) {
       const Vec g = Load(merged + b * gradient_stride + j);
@@ -122,10 +132,6 @@ void ScatterSegments(const ScatterJob& job, size_t n, size_t begin, size_t end) 
   }
   if (i < job.experts.num_experts) ScatterTile<1, kSegments>(job, i, n, begin, end);
 }
-
-// Elements per block: the merged gradients of a block stay in the first-level cache while they are
-// spread over all experts. The block size also fixes the order of the sums.
-constexpr size_t kScatterBlock = 1024;
 
 void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_gradients,
              float* gradients, float* routing_gradients, size_t size) {

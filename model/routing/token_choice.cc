@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "model/kernels/chosen_softmax.h"
 #include "model/kernels/expert_selection.h"
 #include "model/kernels/fused_ffn_function.h"
 #include "model/kernels/gelu_ffn.h"
@@ -41,16 +42,15 @@ at::Tensor Select(const at::Tensor& scores, const v1::TokenRouting& token, bool 
 
 at::Tensor CombineWeights(const at::Tensor& scores, const at::Tensor& chosen,
                           const v1::TokenRouting& token) {
-  const at::Tensor index = chosen.to(at::kLong);
   switch (token.combine_weights()) {
     case v1::TokenRouting::ONES:
       return {};
     case v1::TokenRouting::EQUAL:
       return at::full(chosen.sizes(), 1.0 / static_cast<double>(chosen.size(1)), scores.options());
     case v1::TokenRouting::CHOSEN_OF_SOFTMAX:
-      return at::softmax(scores, 1).gather(1, index);
+      return at::softmax(scores, 1).gather(1, chosen.to(at::kLong));
     default:
-      return at::softmax(scores.gather(1, index), 1);
+      return ChosenSoftmax(scores, chosen);
   }
 }
 

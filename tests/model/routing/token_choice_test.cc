@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/kernels/chosen_softmax.h"
 #include "model/routing/gate_noise.h"
 #include "tests/model/tensor_testing.h"
 
@@ -103,6 +106,37 @@ TEST_F(TokenChoiceTest, EachCombineWeightFollowsItsDefinition) {
                             std::get<0>(scores_.topk(k))),
               1e-12);
   }
+}
+
+// The weights in single precision, by a kernel that processes 64 tokens together, against the
+// operations in double precision.
+TEST(ChosenSoftmaxTest, SinglePrecisionEqualsDoubleForAnyShape) {
+  at::manual_seed(7);
+  const std::vector<std::pair<int64_t, int64_t>> shapes = {{1, 1}, {5, 2}, {16, 16}, {70, 33}};
+  for (const int64_t tokens : {1, 63, 65, 1100}) {
+    for (const auto& [experts, k] : shapes) {
+      const at::Tensor scores = RandomLeaf({tokens, experts});
+      const at::Tensor chosen = std::get<1>(at::rand({tokens, experts}).topk(k)).to(at::kInt);
+      const at::Tensor incoming = at::randn({tokens, k}, at::kDouble);
+      const at::Tensor weights = ChosenSoftmax(scores, chosen);
+      weights.backward(incoming);
+      const at::Tensor narrow = scores.detach().to(at::kFloat).requires_grad_();
+      const at::Tensor result = ChosenSoftmax(narrow, chosen);
+      result.backward(incoming.to(at::kFloat));
+      EXPECT_LE((result - weights).abs().max().item<double>(), 1e-6) << tokens << " " << experts;
+      EXPECT_LE((narrow.grad() - scores.grad()).abs().max().item<double>(), 3e-6)
+          << tokens << " " << experts;
+    }
+  }
+}
+
+TEST(ChosenSoftmaxTest, ScoreThatIsNotANumberReachesTheWeightsOfItsTokenOnly) {
+  at::Tensor scores = at::randn({70, 4}, at::kFloat);
+  scores[66][1] = std::nanf("");
+  const at::Tensor chosen = at::arange(3, at::kInt).expand({70, 3}).contiguous();
+  const at::Tensor undefined = ChosenSoftmax(scores, chosen).isnan();
+  EXPECT_EQ(undefined.sum().item<int64_t>(), 3);
+  EXPECT_TRUE(undefined[66].all().item<bool>());
 }
 
 TEST_F(TokenChoiceTest, FfnEqualsEveryExpertOnEveryRowForwardAndBackward) {

@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const Control
 AnalysisServiceImpl::AnalysisServiceImpl(const ControlOptions& options,
                                          std::unique_ptr<RunStore> store)
     : store_(std::move(store)),
+      // Absolute, as all paths of a request: the child runs in the root directory.
       child_(options.trainer_binary.string(),
              std::filesystem::absolute(options.home) / "requests") {}
 
@@ -90,6 +91,8 @@ absl::Status AnalysisServiceImpl::StreamChild(
     ASSIGN_OR_RETURN(Event event, ParseChildEvent<Event>(line));
     if (event.has_result()) {
       has_result = true;
+      // Before the event is sent: `on_result` may add to it, and what it stores with the run is
+      // kept even if the client has disconnected.
       RETURN_IF_ERROR(on_result(event));
     }
     return writer->Write(event) ? absl::OkStatus()

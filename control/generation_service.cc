@@ -41,6 +41,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
 
   void Begin(const absl::StatusOr<std::filesystem::path>& model,
              const v1::GenerateRequest& request) {
+    // Before Submit, after which another thread may finish the call at any time.
     self_ = shared_from_this();
     if (const absl::Status submitted = Submit(model, request); !submitted.ok()) {
       const std::lock_guard lock(mutex_);
@@ -56,6 +57,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
     Continue();
   }
 
+  // gRPC calls this after Generate has returned the object, when id_ is known.
   void OnCancel() override {
     server_->Cancel(id());
     const std::lock_guard lock(mutex_);
@@ -64,6 +66,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateEvent>,
     Continue();
   }
 
+  // gRPC calls this after all other callbacks have returned, and Add and End are called through
+  // references, so Finish may be called with mutex_ held.
   void OnDone() override { std::exchange(self_, nullptr).reset(); }
 
  private:

@@ -106,6 +106,7 @@ absl::Status ModelChild::Run(const Call& call) const {
                    RunSubprocess({.arguments = {trainer, call.command, request.path()},
                                   .environment = ModelChildEnvironment(call.num_threads)},
                                  on_line, call.cancelled));
+  // Before `killed`, because the child is also killed after an error of on_event.
   if (!status.ok()) return status;
   if (result.killed) return absl::CancelledError("the client ended the call");
   return result.exit_code == 0 ? absl::OkStatus() : ModelChildFailure(call.command, result);

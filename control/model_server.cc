@@ -71,6 +71,8 @@ ModelServer::~ModelServer() {
   }
   changed_.notify_all();
   thread_.join();
+  // Joins the threads of the children; without the mutex, since they may be about to call Reported
+  // or Ended, which lock it.
   for (const ModelPtr& model : models) model->child.reset();
   for (const ModelPtr& model : ended_) model->child.reset();
   for (const RequestPtr& request : waiting_) request->callbacks.on_end(ServerEnds());
@@ -78,6 +80,7 @@ ModelServer::~ModelServer() {
 
 absl::StatusOr<uint64_t> ModelServer::Submit(const std::filesystem::path& model,
                                              v1::GenerateRequest request, Callbacks callbacks) {
+  // Before the lock, because this reads a directory.
   std::string version = ModelVersion(model);
   const std::lock_guard lock(mutex_);
   // Counted together: thread_ decides which of the waiting requests can start.
@@ -105,6 +108,7 @@ absl::StatusOr<uint64_t> ModelServer::Submit(const std::filesystem::path& model,
 void ModelServer::Cancel(uint64_t id) {
   const std::lock_guard lock(mutex_);
   const RequestPtr active = TakeActive(id);
+  // The child exists: Ended removes the requests of a model before its child is destroyed.
   if (active != nullptr) active->model->child->Send(CancelOf(id));
   const auto erased = std::erase_if(waiting_, [id](const auto& other) { return other->id == id; });
   if (active == nullptr && erased == 0) return;
@@ -180,6 +184,7 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
                                                       .num_threads = options_.num_threads,
                                                       .together = options_.together},
                                                      std::move(callbacks)));
+  // A child that has ended already is not missed: its call of Ended waits for the mutex.
   models_.push_back(model);
   return model;
 }
@@ -187,6 +192,7 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
 // Returns whether one more model may be loaded. If not, starts to unload the one that has been idle
 // longest, unless one is being unloaded already.
 bool ModelServer::MakeRoom() {
+  // A model that is being unloaded counts until its child has exited and freed the memory.
   if (static_cast<int>(models_.size()) < options_.max_models) return true;
   ModelPtr oldest;
   for (const ModelPtr& model : models_) {
@@ -226,6 +232,7 @@ void ModelServer::Reported(const ModelPtr& model, v1::ServingReport report) {
     totals_.set_requests_done(totals_.requests_done() + 1);
   }
   if (report.has_error()) totals_.set_requests_failed(totals_.requests_failed() + 1);
+  // Callbacks are called without the mutex, so that they may use this object.
   lock.unlock();
   if (done || report.has_error()) changed_.notify_all();
   if (report.has_event()) request->callbacks.on_event(std::move(*report.mutable_event()));
@@ -250,9 +257,11 @@ void ModelServer::Ended(const ModelPtr& model, const absl::Status& cause) {
     for (const RequestPtr& request : lost) active_.erase(request->id);
     totals_.set_requests_failed(totals_.requests_failed() + static_cast<int64_t>(lost.size()));
     std::erase(models_, model);
+    // This is the thread of the child, which its destructor joins; so thread_ destroys it.
     ended_.push_back(model);
   }
   changed_.notify_all();
+  // `cause` is OK after Leave, and then the model has requests only if the server shuts down.
   for (const RequestPtr& request : lost) {
     request->callbacks.on_end(cause.ok() ? ServerEnds() : cause);
   }
@@ -260,6 +269,7 @@ void ModelServer::Ended(const ModelPtr& model, const absl::Status& cause) {
 
 // Runs in thread_: starts requests and ends models.
 void ModelServer::WatchModels() {
+  // Bounds the wait, because no event announces that a model has been idle for too long.
   constexpr auto kLook = std::chrono::milliseconds(500);
   std::unique_lock lock(mutex_);
   while (!ending_) {

@@ -25,6 +25,8 @@ int64_t EventBytes(const RunRecord& record) {
 
 v1::Run RunDescriptions::Of(const RunRecord& record, double now) {
   if (record.active) return DescribeRun(record, now);
+  // The size is taken before the description, so that an event in between makes the cached one
+  // outdated.
   const int64_t bytes = EventBytes(record);
   {
     const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 namespace braid {
 namespace {
 
+// Version is called at every poll of the streams; the database is queried less often.
 constexpr double kLookSeconds = 1;
 
 class RunEventSource final : public EventSource<v1::RunEvent> {
@@ -31,6 +32,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
       looked_at_ = now;
       LookForSilentEnd();
     }
+    // The complement differs from every size: such an end changes the version but not the log.
     return silent_end_ ? ~static_cast<uint64_t>(size) : static_cast<uint64_t>(size);
   }
 
@@ -53,6 +55,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
     if (newest && HasEnded(newest->state())) {
       Close(&batch);
     } else if (silent_end_ && is_settled_()) {
+      // A watcher that reconnects after this event has its number and does not get it again.
       if (number <= newest_number) batch.events.push_back(SilentEnd(newest_number + 1));
       batch.last = true;
     }

@@ -138,6 +138,8 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   Observation seen = ObserveRun(run, files, record.created, now);
   const std::optional<ScheduledState> scheduled = LookAtScheduledRun(run);
   const bool job_runs = scheduled && scheduled->state == v1::RUN_STATE_UNSPECIFIED;
+  // The supervisor is on a node of the job, where its process cannot be seen; as long as the job
+  // runs, what it recorded holds.
   if (job_runs) seen.attendance = Attendance::kAttended;
   SetConclusion(run, seen, newest, &description);
   if (scheduled && !job_runs) SetScheduledState(*scheduled, &description);

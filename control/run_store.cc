@@ -56,6 +56,7 @@ class WriteTransaction {
     database_.exec("BEGIN IMMEDIATE");
   }
   ~WriteTransaction() {
+    // Fails without harm where SQLite has rolled back itself, as after some errors of the disk.
     if (!done_) database_.tryExec("ROLLBACK");
   }
   void Commit() {
@@ -209,6 +210,8 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
                                                  const std::string& spec, double now,
                                                  const RunOwner& owner) {
   WriteTransaction transaction(database);
+  // Before the quota: a repeated request returns its run also at the limit. All is checked in the
+  // transaction, so that of two launches only one gets the last place.
   std::string first_spec;
   ASSIGN_OR_RETURN(std::optional<RunRecord> record, OfRequest(request_id, &first_spec));
   if (record.has_value()) {
@@ -248,6 +251,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
 absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const RunOwner& limits) {
   WriteTransaction transaction(database);
   ASSIGN_OR_RETURN(const RunRecord record, Get(id));
+  // An active run is in the counts already.
   if (!record.active) {
     SQLite::Statement query(database, "SELECT ranks FROM runs WHERE id = ?");
     query.bind(1, id);

@@ -36,6 +36,8 @@ void DoNotBlock(int descriptor) {
 
 // Reads what a child that has exited left in a pipe.
 void ReadRest(int descriptor, std::string* tail) {
+  // Another child that is just being forked may hold the other end open, so the end of the stream
+  // is not waited for.
   DoNotBlock(descriptor);
   std::array<char, 4096> buffer;
   for (ssize_t n; (n = read(descriptor, buffer.data(), buffer.size())) > 0;) {
@@ -169,6 +171,8 @@ absl::Status ServingChild::Serve() {
 absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
   absl::Status status;
   while (status.ok() && streams.open && !ending()) status = Move(streams);
+  // A child that has closed its streams is exiting, and its exit code tells why. Any other one is
+  // killed at once: it has nothing to save.
   const double end = SteadySeconds() + (streams.open ? 0 : kEndSeconds);
   bool overdue = false;
   const int exit_code = WaitForExit(
@@ -193,6 +197,8 @@ absl::Status ServingChild::Move(Streams& streams) {
   std::string woken;
   if (ready[2].revents != 0) ReadAvailable(wake_.read_end(), &woken);
   if (ready[3].revents != 0) Write(streams);
+  // Standard output comes first: the end of standard error ends the loop, and reports that were
+  // written before it must not be lost.
   if (ready[1].revents != 0 && ready[0].revents == 0) {
     // After the end of standard error, poll would otherwise return at once every time.
     if (!ReadAvailable(streams.err.read_end(), &streams.error_output)) streams.open = false;

@@ -170,6 +170,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   // a deletion came first, the check of the spec fails.
   ASSIGN_OR_RETURN(const std::vector<DirectoryUse> uses, UseInputs(asked));
   ASSIGN_OR_RETURN(const v1::RunSpec resolved, ResolveRunSpec(asked));
+  // Before the run is in the store, so that a refused launch leaves nothing behind.
   RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
   const auto create = [&] {
     return store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime(),
@@ -202,6 +203,9 @@ absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSp
     if (WasStarted(run)) return absl::OkStatus();
     RETURN_IF_ERROR(WriteFirst(run, *first));
   }
+  // A launch that was interrupted long ago may have been settled before it is completed. The run is
+  // marked as active before it starts, so that RunKeeper supervises whatever was started; if this
+  // process dies in between, RunKeeper settles the run again.
   ASSIGN_OR_RETURN(RunRecord launch, store_->Get(record.id));
   if (first == nullptr || !launch.active) {
     ASSIGN_OR_RETURN(launch, store_->Relaunch(record.id, limits));
@@ -224,6 +228,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Resume(const std::string& id,
                                                             RunDirectory(ended.run_dir)));
     if (restarted) return DescribeRun(ended, UnixTime());
   }
+  // Before the wait for its processes; Start checks again under the lock.
   RETURN_IF_ERROR(RequireResumable(seen));
   WaitUntilGone(RunDirectory(ended.run_dir));
   absl::Status started = Start(ended, nullptr, OwnerOf(context, 0));
@@ -241,6 +246,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Stop(const std::string& id,
   RETURN_IF_ERROR(CheckMayManage(*context, id, record.principal));
   v1::Run run = DescribeRun(record, UnixTime());
   if (HasEnded(run.state())) return run;
+  // A run in a queue has no supervisor that could act on stop.json.
   ASSIGN_OR_RETURN(const bool cancelled, CancelQueuedRun(RunDirectory(record.run_dir)));
   if (!cancelled) RETURN_IF_ERROR(RecordStopRequest(RunDirectory(record.run_dir), UnixTime()));
   const auto start = std::chrono::steady_clock::now();

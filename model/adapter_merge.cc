@@ -18,6 +18,7 @@ void MergeOne(const AdapterSpec& spec, double scale, std::span<const float> a,
               static_cast<int64_t>(b.size()) == spec.out * rank)
       << spec.matrix;
   const bool transposed = spec.matrix.ends_with("weight_t");
+  // In double, so that a merged weight is rounded only once.
   std::vector<double> sums(spec.in);
   for (int64_t row = 0; row < spec.out; ++row) {
     std::fill(sums.begin(), sums.end(), 0.0);

@@ -45,6 +45,7 @@ at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, const 
   const VisibleTokens& visible = rows.visible;
   const int64_t end = rows.position + rows.count;
   const RotatedHeads heads = RotateHeads(qkv.unsqueeze(0), model.tables, rows.position);
+  // Keys are cached after rotation by their absolute positions, so no step rotates them again.
   layer.keys.narrow(1, rows.position, rows.count).copy_(heads.k[0]);
   layer.values.narrow(1, rows.position, rows.count).copy_(heads.v[0]);
   const int64_t seen = end - visible.begin;
@@ -110,6 +111,7 @@ MixingChoice ChooseLayers(const LayerMixer& mixer, const ModelTensors& model, in
   context.layer = layer;
   MixingChoice choice = mixer.Choose(z.unsqueeze(0), units, /*training=*/false, context);
   if (!MixesByPrompt(model.config)) return choice;
+  // At position 0 no choice has been stored yet.
   if (rows.position > 0) choice = WithEarlier(choice, earlier, state->choice);
   state->choice = {choice.chosen.narrow(0, rows.count - 1, 1),
                    choice.weights.narrow(0, rows.count - 1, 1)};
@@ -127,6 +129,8 @@ struct Takers {
 // Returns the output of a mixing layer for its inputs z and its own output, [n, D] both.
 at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer,
                    const at::Tensor& z, const at::Tensor& own, std::span<const Rows> all) {
+  // Ascending by layer, as in the full pass: the order of the sum must not depend on which sequence
+  // was the first to choose a layer.
   std::map<int, Takers> takers;
   int64_t row = 0;
   for (const Rows& rows : all) {
@@ -139,6 +143,7 @@ at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer
     for (const MixedPart& part : mixer.PartsOf(layer, choice, 1)) {
       Takers& group = takers[part.layer];
       group.rows.push_back(rows);
+      // These pointers stay valid when states are added: elements of a std::map do not move.
       group.states.push_back(OtherLayer(model, part.layer, rows.position, rows.sequence, &state));
       group.index.push_back(at::arange(row, row + rows.count, at::kLong).to(z.device()));
       group.coefficients.push_back(part.coefficients);
@@ -203,6 +208,8 @@ LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
                        SequenceState* sequence, MixingState* mixing) {
   auto found = mixing->others.find(other);
   if (found == mixing->others.end()) {
+    // The configuration and seed are those of the sequence's own decoder: `model` may be that of
+    // another decoder of StepTogether, which may be destroyed before this sequence.
     const ModelTensors own{*sequence->config, model.weights, model.tables, sequence->routing_seed};
     found = mixing->others.emplace(other, NewLayerState(own, other, sequence->mode)).first;
   }
@@ -213,6 +220,7 @@ LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
     const std::span<const int32_t> tokens(sequence->tokens);
     const Rows rows = RowsOf(model, sequence, tokens.first(state->position),
                              tokens.subspan(state->position, position - state->position));
+    // Only the caches are wanted: these positions did not choose the layer.
     RunLayer(model, other, mixing->inputs.narrow(0, rows.position, rows.count), {&rows, 1},
              {&state, 1});
   }

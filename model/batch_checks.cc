@@ -60,6 +60,8 @@ absl::Status CheckVisible(std::span<const int32_t> first_visible, size_t num_tok
   const auto length = static_cast<int64_t>(num_tokens) / batch_size;
   for (size_t i = 0; i < num_tokens; ++i) {
     const int64_t position = static_cast<int64_t>(i) % length;
+    // Must not decrease: attention skips the keys before the first one that a block's first query
+    // sees.
     const int32_t least = position == 0 ? 0 : first_visible[i - 1];
     if (first_visible[i] >= least && first_visible[i] <= position) continue;
     return absl::InvalidArgumentError(absl::StrCat("first_visible[", i, "]: got ", first_visible[i],

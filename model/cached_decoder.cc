@@ -77,6 +77,7 @@ absl::StatusOr<std::vector<std::vector<float>>> CachedDecoder::StepTogether(
   if (sequences.empty()) return std::vector<std::vector<float>>();
   auto logits = WithoutGradients<std::vector<std::vector<float>>>(
       [&] { return AdvanceTogether(decoders[0]->model_, tokens, sequences); });
+  // Some layers may hold the new position and others not, so none of the caches can be used again.
   if (!logits.ok()) {
     for (SequenceState* sequence : sequences) *sequence = {};
   }
@@ -115,6 +116,7 @@ SequenceState CachedDecoder::CopyOfSequence() const {
   copy.config = sequence_.config;
   copy.routing_seed = sequence_.routing_seed;
   copy.active_experts = sequence_.active_experts;
+  // Shared with the copy: a step replaces this tensor and never writes to it.
   copy.last_hidden = sequence_.last_hidden;
   const int64_t position = sequence_.position();
   for (const LayerState& layer : sequence_.layers) copy.layers.push_back(CopyOf(layer, position));
@@ -203,9 +205,11 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Continue(int64_t kept,
   return logits;
 }
 
+// MixingState::choice needs no rewinding: Reusable returns 0 where prompts decide.
 void CachedDecoder::Rewind(int64_t position) {
   sequence_.tokens.resize(position);
   const auto rewind = [&](LayerState& state) {
+    // A layer that only some positions have chosen may lag behind the sequence.
     if (state.position <= position) return;
     state.ffn->Rewind(position);
     state.position = position;

@@ -147,6 +147,7 @@ at::Tensor GroupScores(const ModelTensors& model, Continuations all, std::span<c
   for (size_t i = 0; i < group.size(); ++i) {
     const std::vector<int32_t>& tokens = all[group[i]];
     for (size_t t = 0; t < tokens.size(); ++t) {
+      // Token t > 0 is predicted at input t - 1 of branch i, which is row 1 + i T + (t - 1).
       rows.push_back(t == 0 ? 0 : static_cast<int64_t>(i) * length + static_cast<int64_t>(t));
       targets.push_back(tokens[t]);
     }

@@ -60,6 +60,8 @@ at::Tensor NoiseOfTokens(const InputNoise& noise, const at::Tensor& tokens,
   float* const values = result.data_ptr<float>();
   at::parallel_for(0, ids.size(0), 16, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
+      // Independent of batch and sequence, so that windows, decoders and continuations of a text
+      // agree.
       const uint64_t key = Mix64(Mix64(noise.seed, static_cast<uint64_t>(place[t])),
                                  Mix64(static_cast<uint64_t>(id[t]), kInputStream));
       for (int64_t i = 0; i < width; ++i) {

@@ -59,6 +59,7 @@ GradientHooks::GradientHooks(const TransformerWeights& weights, const at::Tensor
   watch(weights.mixing.alpha);
   watch(weights.final_norm.weight);
   watch(weights.final_norm.bias);
+  // A tied head is the same leaf; with two hooks its range would be reported twice.
   if (!weights.head.is_same(weights.embedding)) watch(weights.head);
 }
 

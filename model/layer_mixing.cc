@@ -34,6 +34,7 @@ at::Tensor MeanOfPrompts(const at::Tensor& x, const MixingUnits& units) {
   const at::Tensor counts = units.prompt.flatten().to(x.dtype()).unsqueeze(1);  // [B * L, 1]
   const at::Tensor total = at::zeros_like(counts).index_add(0, unit, counts);
   const at::Tensor sums = at::zeros_like(x).index_add(0, unit, x * counts);
+  // Rows at which no example begins are never selected; the clamp keeps them from being 0 / 0.
   return (sums / total.clamp_min(1)).index_select(0, unit);
 }
 
@@ -48,6 +49,7 @@ at::Tensor Votes(const at::Tensor& scores) {
 at::Tensor HighestLayers(const at::Tensor& ranking, int64_t k, bool allow_nan) {
   const at::Tensor host = ranking.to(at::kCPU, at::kFloat).contiguous();
   at::Tensor chosen = at::empty({host.size(0), k}, at::kInt);
+  // at::topk leaves the order of ties open; SelectExperts gives them to the lowest index.
   const int64_t undefined = SelectExperts(host.data_ptr<float>(), host.size(0), host.size(1), k,
                                           ExpertSelection::kTop, chosen.data_ptr<int32_t>());
   TORCH_CHECK(undefined < 0 || allow_nan, "layer mixing: a score of position ", undefined,
@@ -102,6 +104,8 @@ LayerMixer::Scores LayerMixer::DecideTogether(const Scores& own,
   at::Tensor sums = at::cat(
       {sum(Votes(own.scores)), sum(own.scores), sum(own.probabilities),
        at::full({1}, static_cast<double>(positions), own.scores.options().dtype(at::kDouble))});
+  // Multiplied by 0 instead of replaced by zeros: this rank's graph then keeps the sum over ranks,
+  // whose backward pass all ranks must join. NaN times 0 would still be NaN.
   if (context.stands_in) sums = sums.nan_to_num() * 0;
   if (context.sum_over_ranks != nullptr) sums = SumOverRanks(sums, *context.sum_over_ranks);
   const auto part = [&](int64_t index) { return sums.narrow(0, index * candidates, candidates); };

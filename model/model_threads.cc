@@ -14,6 +14,7 @@ namespace {
 // which must clear its pages again at the next use.
 void KeepFreedMemory() {
   mallopt(M_MMAP_MAX, 0);
+  // mallopt takes an int, so the threshold has to stay below 2 GiB.
   mallopt(M_TRIM_THRESHOLD, 2000 << 20);
   mallopt(M_TOP_PAD, 64 << 20);
 }

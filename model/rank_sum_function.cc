@@ -12,6 +12,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 at::Tensor Summed(const at::Tensor& x, const RankSum& sum) {
+  // Always a copy: `sum` works in place, and x may already be doubles on the CPU.
   at::Tensor total = x.detach().to(at::kCPU, at::kDouble).contiguous().clone();
   const absl::Status status = sum({total.data_ptr<double>(), static_cast<size_t>(total.numel())});
   TORCH_CHECK(status.ok(), "sum over ranks: ", std::string(status.message()));
@@ -21,6 +22,7 @@ at::Tensor Summed(const at::Tensor& x, const RankSum& sum) {
 class RankSumFunction : public torch::autograd::Function<RankSumFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const RankSum* sum) {
+    // saved_data cannot hold this pointer, so its address is stored as an integer.
     context->saved_data["sum"] = static_cast<int64_t>(reinterpret_cast<intptr_t>(sum));
     return Summed(x, *sum);
   }

@@ -42,6 +42,8 @@ InputDropout DropoutOf(const LayerWeights& w, MergeMode mode, const RoutingConte
   const uint64_t step = Mix64(context.seed, static_cast<uint64_t>(context.step));
   const uint64_t place = Mix64(static_cast<uint64_t>(context.layer), static_cast<uint64_t>(input));
   for (int64_t b = 0; b < batch; ++b) {
+    // The key has the instance and not the place in the batch, so masks do not depend on how a
+    // batch is divided over ranks and micro-batches.
     const int64_t sequence = b % (batch / context.passes), pass = b / (batch / context.passes);
     const int64_t instance = context.instances.empty() ? sequence : context.instances[sequence];
     dropout.keys.push_back(Mix64(Mix64(step, place), Mix64(static_cast<uint64_t>(instance), pass)));
@@ -94,6 +96,7 @@ RoutingContext Subset(const RoutingContext& context, const std::vector<int64_t>&
   for (const int64_t row : rows) {
     instances->push_back(context.instances.empty() ? row : context.instances[row]);
   }
+  // A view, so `instances` must outlive the context.
   subset.instances = *instances;
   subset.tokens = context.tokens.index_select(0, index);
   if (context.counted.defined()) subset.counted = context.counted.index_select(0, index);
@@ -189,6 +192,7 @@ at::Tensor PoolStarts(const v1::ModelConfig& config, const at::Tensor& tokens,
 
 AttentionTables TablesFor(const v1::ModelConfig& config, const at::TensorOptions& options) {
   const AttentionHeads heads = HeadsOf(config);
+  // Rotations by angle 0 change nothing, so GPT-2 can use the same attention kernels.
   const std::vector<double> frequencies =
       IsGpt2(config) ? std::vector<double>(heads.width / 2, 0.0)
                      : RotaryFrequencies(heads.width, config.rope_theta(), config.rope_scaling());

@@ -28,6 +28,8 @@ struct KnownError {
 constexpr char kClosed[] =
     "it closed the connection; check whether it requires TLS or another certificate";
 
+// The first text that a message contains decides, so a cause has to precede its consequences, such
+// as a failed handshake.
 constexpr KnownError kKnownErrors[] = {
     {"Connection refused", "connection refused"},
     {"DNS resolution failed", "the host name does not resolve"},
@@ -96,6 +98,7 @@ absl::StatusOr<int> ConnectTcp(const std::string& address, int seconds) {
     const int descriptor = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) continue;
     const timeval limit = {seconds, 0};
+    // It limits connect() as well, which then fails with EINPROGRESS (socket(7)).
     setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     if (connect(descriptor, list->ai_addr, list->ai_addrlen) == 0) return descriptor;
@@ -124,6 +127,7 @@ absl::StatusOr<std::unique_ptr<SSL_CTX, FreeTls>> LoadFiles(const TlsFiles& tls)
     return absl::InvalidArgumentError(
         "TLS needs all three of --tls-certificate, --tls-key and --tls-ca");
   }
+  // For the cause when a file cannot be read: the messages below are about its content.
   for (const std::filesystem::path& file : {tls.certificate, tls.key, tls.ca}) {
     RETURN_IF_ERROR(ReadFile(file).status());
   }
@@ -187,6 +191,7 @@ std::string ExplainVerification(long result, const std::string& host) {
 void ExpectHost(const std::string& host, SSL* connection) {
   X509_VERIFY_PARAM* const expected = SSL_get0_param(connection);
   if (X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1) return;
+  // A name, not an address; only names may be sent in the handshake (RFC 6066).
   ERR_clear_error();
   SSL_set1_host(connection, host.c_str());
   SSL_set_tlsext_host_name(connection, host.c_str());
@@ -243,7 +248,7 @@ absl::Status DiagnoseConnection(const std::string& address, const TlsFiles& tls,
   ERR_clear_error();
   char byte = 0;
   // With TLS 1.3, the server checks the certificate of the client after the handshake of the
-  // client.
+  // client. If it accepts the certificate, it sends its HTTP/2 settings, of which one byte is read.
   const bool shook_hands = SSL_connect(connection.get()) == 1;
   if (shook_hands && SSL_read(connection.get(), &byte, 1) == 1) return absl::OkStatus();
   const std::string alert = ExplainAlert();

@@ -26,6 +26,7 @@ struct Passed {
 // Returns the caller that the gate of this process attached; nullopt if there is none.
 std::optional<Passed> PassedCaller(const grpc::ServerContextBase& context) {
   const auto [begin, end] = context.client_metadata().equal_range(kKey);
+  // A client may send values with this key, too; those lack the secret and are skipped.
   for (auto entry = begin; entry != end; ++entry) {
     std::string_view value(entry->second.data(), entry->second.size());
     if (!value.starts_with(ProcessSecret())) continue;

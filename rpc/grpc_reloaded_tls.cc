@@ -72,6 +72,7 @@ std::string ReloadedTls::Stamp() const {
   std::string stamp;
   for (const auto& file : {files_.certificate, files_.key, files_.ca}) {
     struct stat status = {};
+    // A missing file has zeros, which is a change like any other; Copy then reports the error.
     stat(file.c_str(), &status);
     absl::StrAppend(&stamp, status.st_dev, ":", status.st_ino, ":", status.st_size, ":",
                     status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, ":", status.st_ctim.tv_sec,

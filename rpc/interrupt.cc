@@ -14,6 +14,7 @@ std::atomic<int> newest_signal = 0;
 void CatchInterrupts() {
   struct sigaction action = {};
   action.sa_handler = [](int number) { newest_signal = number; };
+  // The first signal restores the default action, so the second one ends the program.
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);

@@ -34,6 +34,7 @@ absl::StatusOr<PrincipalQuota::Place> PrincipalQuota::Take(const std::string& pr
         what_, " of ", principal, ": ", taken, " are open, the limit is ", limit_, "; ", hint_));
   }
   places_->taken[principal] = taken + 1;
+  // Points to nothing; the deleter, which also runs for null, releases the place.
   return Place(nullptr, [places = places_, principal](void*) { places->Release(principal); });
 }
 

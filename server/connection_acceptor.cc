@@ -119,6 +119,8 @@ bool ConnectionAcceptor::AcceptFrom(int listener) {
     const int descriptor = accept4(listener, reinterpret_cast<sockaddr*>(&peer), &length,
                                    SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor >= 0) {
+      // Counts connections that are refused as well: for CheckOnce they prove that the socket
+      // works.
       ++heard_;
       Enter(listener, descriptor, peer);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -152,6 +154,8 @@ void ConnectionAcceptor::Enter(int listener, int descriptor, const sockaddr_stor
 void ConnectionAcceptor::RefuseForLackOfDescriptors(int listener) {
   const int error_number = errno;
   ++exhausted_;
+  // A connection that stays in the backlog would make poll return at once, again and again. With
+  // the descriptor of the spare it is accepted and closed, which its client notices.
   if (spare_ >= 0) close(spare_);
   const int descriptor = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (descriptor >= 0) {
@@ -162,6 +166,7 @@ void ConnectionAcceptor::RefuseForLackOfDescriptors(int listener) {
   spare_ = OpenSpare();
   Report(absl::StrCat("refused a connection: ", std::strerror(error_number),
                       "; raise the limit on open files (ulimit -n, LimitNOFILE)"));
+  // Another thread may have taken the descriptor in between.
   if (spare_ < 0 || descriptor < 0) StopsWithin(kBackOff);
 }
 

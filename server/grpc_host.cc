@@ -225,6 +225,8 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOption
   options.state = AbsolutePath(given.state.string());
   RETURN_IF_ERROR(MakeDirectories(options.home));
   std::unique_ptr<ServiceHost> host(new ServiceHost);
+  // Before the services: a queued job may start at once, and it calls embedding and neighbor
+  // servers with the identity that is set here.
   RETURN_IF_ERROR(host->ReadTls(options));
   RETURN_IF_ERROR(host->StartServices(options));
   KeepDiskReserve(options.state.empty() ? options.home : options.state);
@@ -260,6 +262,8 @@ absl::Status ServiceHost::StartServices(const HostOptions& options) {
     builder.RegisterService(service.get());
     services_.push_back(std::move(service));
   }
+  // The port limits the messages of clients (LimitResources); calls within the process have no
+  // limit.
   builder.SetMaxReceiveMessageSize(-1);
   grpc::ResourceQuota quota("services");
   quota.SetMaxThreads(kMaxThreads);
@@ -289,6 +293,7 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
                        address = absl::StrCat(host, ":", sockets.port())](const std::string& why) {
     on_problem(absl::StrCat("exiting with code ", kDeafExitCode, ", because no connection reaches ",
                             address, ": ", why));
+    // Without an orderly shutdown, which would join the thread that calls this.
     _exit(kDeafExitCode);
   };
   gate_ = std::make_unique<Gate>(GateOptions{.authenticator = std::make_shared<Authenticator>(
@@ -321,6 +326,7 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
       options.home, options.tls, [observers = options.observers](const std::string& warning) {
         for (const auto& observer : observers) observer->OnWarning(warning);
       });
+  // Last: connections are accepted from here on, and the server that gets them is running.
   acceptor_ = std::make_unique<ConnectionAcceptor>(std::move(sockets), std::move(accepting));
   return absl::OkStatus();
 }
@@ -342,6 +348,7 @@ void ServiceHost::Shutdown(std::chrono::milliseconds grace) {
   server_->GetHealthCheckService()->SetServingStatus(false);
   if (port_server_ != nullptr) {
     gate_->Drain(grace);
+    // After the drain, during which health checks and new calls still get an answer.
     acceptor_.reset();
     port_server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
     port_server_->Wait();

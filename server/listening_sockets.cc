@@ -138,6 +138,7 @@ int ListeningSockets::Connect() const {
   }
   // A connection to the wildcard address goes to this machine.
   const int descriptor = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  // The result of a non-blocking connect is not known yet; accept() shows whether it arrives.
   if (descriptor >= 0) connect(descriptor, reinterpret_cast<sockaddr*>(&address), length);
   return descriptor;
 }

@@ -81,6 +81,8 @@ void LocalRuns::Stop(std::chrono::seconds limit) {
   for (const v1::Run& run : runs->runs()) {
     if (RunsHere(run)) stopping.push_back(run.id());
   }
+  // Recorded before the runs are stopped: if this process is killed meanwhile, the next one still
+  // resumes them.
   pending_.insert(stopping.begin(), stopping.end());
   Record();
   std::vector<std::thread> threads;

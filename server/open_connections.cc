@@ -90,6 +90,7 @@ std::string OpenConnections::Admit(int descriptor, const std::string& network) {
     return static_cast<int64_t>(connections_.size()) >= limits_.total ||
            CountOf(network) >= limits_.per_address;
   };
+  // A sweep makes a system call for each connection, so it is made only at a limit.
   if (full()) Sweep();
   if (static_cast<int64_t>(connections_.size()) >= limits_.total) {
     return absl::StrCat("all ", limits_.total, " connections are in use");

@@ -80,6 +80,7 @@ absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
 }
 
 struct MetricsExporter::Server {
+  // The exposer has weak references only. It is destroyed first, and its threads with it.
   std::shared_ptr<ServiceMetrics> metrics;
   std::shared_ptr<CallMetrics> calls;
   std::unique_ptr<prometheus::Exposer> exposer;

@@ -11,7 +11,8 @@
 namespace braid {
 namespace {
 
-// Elements per work item.
+// Elements per work item. Parameters differ widely in size; blocks of one size divide evenly over
+// the threads.
 constexpr size_t kAdamwBlock = 1 << 15;
 
 // The constants of one update, in the precision it is computed in.
@@ -26,6 +27,8 @@ RateFactors FactorsOf(const AdamwParameter& p) { return {p.rate_factor, p.decay_
 
 Constants ConstantsOf(const AdamwSettings& settings, double learning_rate, RateFactors factors,
                       int64_t step, double gradient_factor) {
+  // Computed in double and rounded once, because 1 - beta^t loses digits in float where beta is
+  // near 1.
   const double t = static_cast<double>(step);
   const double correction1 = 1.0 - std::pow(settings.beta1, t);
   const double correction2 = 1.0 - std::pow(settings.beta2, t);

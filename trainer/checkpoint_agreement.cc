@@ -37,6 +37,8 @@ absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoi
   const absl::Status mine =
       VerifyCheckpoint(checkpoint, communicator.rank(), communicator.world_size());
   RETURN_IF_ERROR(AgreeOnStatus(communicator, IsCheckpointDamage(mine) ? absl::OkStatus() : mine));
+  // Only damage is left. `damaged` is the same on every rank, so all of them make the call below or
+  // none.
   ASSIGN_OR_RETURN(const bool damaged, AnyRank(communicator, !mine.ok()));
   if (damaged) *damage = AgreeOnStatus(communicator, mine);
   return absl::OkStatus();
@@ -48,6 +50,7 @@ absl::StatusOr<std::optional<fs::path>> AgreeOnNewestGoodCheckpoint(
     Communicator& communicator, const fs::path& checkpoints, std::ostream& warnings,
     const std::function<bool(int64_t)>& preferred) {
   ASSIGN_OR_RETURN(std::vector<std::string> names, AgreeOnList(communicator, checkpoints));
+  // Stable, so that both parts stay in the order from newest to oldest.
   std::ranges::stable_partition(
       names, [&](const std::string& name) { return preferred(StepOfCheckpoint(name)); });
   std::vector<std::string> skipped;

@@ -57,6 +57,7 @@ absl::StatusOr<ManifestEntry> WriteArrays(const fs::path& path,
 std::vector<int> DivideTensors(std::span<const CheckpointTensor> tensors, int world_size) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0);
+  // Every rank computes the whole assignment, so the order of equal sizes must not be left open.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return tensors[a].value.size() > tensors[b].value.size();
   });

@@ -107,6 +107,7 @@ absl::Status ReadMerged(const fs::path& checkpoint, const CheckpointState& state
     std::erase_if(own, [&](const CheckpointTensor& t) { return !trained.contains(t.name); });
   }
   RETURN_IF_ERROR(ReadWeights(checkpoint, state, own));
+  // Last, because the checksums of the base are those of its matrices without adapters.
   return MergeStoredAdapters(checkpoint, state, tensors);
 }
 
@@ -120,6 +121,7 @@ absl::Status ReadMergedWeights(const fs::path& checkpoint, const CheckpointState
   if (table == whole.end() || table->shape[0] >= held) {
     return ReadMerged(checkpoint, state, tensors);
   }
+  // ReadWeights requires the shape of the file, so the longer table is read whole and then cut.
   const std::span<float> first = table->value;
   std::vector<float> positions(first.size() / static_cast<size_t>(table->shape[0]) *
                                static_cast<size_t>(held));

@@ -57,6 +57,7 @@ std::filesystem::path CheckpointWriter::Staging() const {
 }
 
 absl::Status CheckpointWriter::Start(const CheckpointSource& source) {
+  // Background threads read share_ until the checkpoint in progress is published.
   RETURN_IF_ERROR(Finish());
   share_.Copy(source);
   stage_ = Stage::kWriting;
@@ -65,6 +66,7 @@ absl::Status CheckpointWriter::Start(const CheckpointSource& source) {
 }
 
 absl::Status CheckpointWriter::Write(const std::stop_token& stop) {
+  // Every rank makes the directory, so that none has to wait until another one has made it.
   RETURN_IF_ERROR(MakeDirectories(Staging()));
   ASSIGN_OR_RETURN(own_files_, share_.Write(Staging(), stop));
   if (!leads()) return absl::OkStatus();
@@ -93,6 +95,8 @@ absl::Status CheckpointWriter::Advance() {
 absl::Status CheckpointWriter::GiveUp(const absl::Status& cause) {
   stage_ = Stage::kIdle;
   std::error_code ignored;
+  // The tasks of all ranks ended before they agreed (Advance), so no file appears in the directory
+  // any more.
   if (leads()) std::filesystem::remove_all(Staging(), ignored);
   // Names the file as a reader of the run knows it, without the name of the attempt.
   const std::string final_path =
@@ -111,6 +115,7 @@ absl::Status CheckpointWriter::Finish() {
 absl::Status CheckpointWriter::BeginPublishing() {
   ASSIGN_OR_RETURN(std::vector<ManifestEntry> files, Gather(*communicator_, own_files_));
   stage_ = Stage::kPublishing;
+  // The other ranks have no task in this stage, so they are ready at once.
   if (!leads()) return absl::OkStatus();
   task_.Start([this, manifest = ManifestOf(std::move(files))](const std::stop_token&) {
     return Publish(manifest);
@@ -132,6 +137,8 @@ absl::Status CheckpointWriter::Publish(const Manifest& manifest) const {
   RETURN_IF_ERROR(settings_.before_publish());
   RETURN_IF_ERROR(manifest.Save(Staging()));
   RETURN_IF_ERROR(PublishCheckpoint(settings_.checkpoints, step, Staging()));
+  // TrainingLoop asks the fence again here: a superseded attempt must not remove checkpoints of the
+  // attempt that replaced it.
   RETURN_IF_ERROR(settings_.before_rotate());
   CheckpointRetention retention = settings_.retention;
   retention.best_step = share_.state().validation.best_step;

@@ -40,6 +40,7 @@ Batch MakeBatch(std::span<const std::vector<int32_t>> sequences, int64_t sequenc
     const int64_t length = std::max<int64_t>(static_cast<int64_t>(tokens.size()) - 1, 0);
     BRAID_CHECK(length <= sequence_length) << length << " > " << sequence_length;
     std::copy_n(tokens.begin(), length, batch.inputs.begin() + b * sequence_length);
+    // An empty sequence has no token to skip: begin() + 1 would be beyond its end.
     std::copy_n(tokens.begin() + (length > 0 ? 1 : 0), length,
                 batch.targets.begin() + b * sequence_length);
     batch.lengths.push_back(length);

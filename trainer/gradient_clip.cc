@@ -41,6 +41,7 @@ double GlobalNorm(std::span<const float> gradients) { return std::sqrt(SumOfSqua
 
 double ClipFactor(double norm, double limit) {
   if (!(limit > 0)) return 1.0;
+  // The small constant is that of PyTorch's clip_grad_norm_.
   return std::min(1.0, limit / (norm + 1e-6));
 }
 

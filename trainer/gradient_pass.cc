@@ -170,7 +170,8 @@ absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicat
 
 // Sums the losses over ranks and computes the global norm of the reduced gradients in the same
 // message. Each rank writes the square sum of its shard to its own element, and every rank adds the
-// elements in the same order, so the norm has the same bits on all ranks.
+// elements in the same order, so the norm has the same bits on all ranks. With REPLICATED, too, a
+// rank adds only its shard: the order of the additions does not depend on the sharding.
 absl::Status ReduceSums(std::span<const float> gradients, Communicator& communicator, Sums* sums,
                         double* gradient_norm) {
   const int rank = communicator.rank(), world_size = communicator.world_size();
@@ -240,6 +241,8 @@ absl::Status NonFinite(const PassStep& step) {
     if (mine.ok() && part.begin < part.end) mine = CheckFinite(alone, part);
   }
   RETURN_IF_ERROR(AgreeOnStatus(step.communicator, mine));
+  // Every micro-batch is finite by itself. This error is agreed too, so that all ranks complete the
+  // checkpoint in progress (TrainingLoop::Run).
   return AgreeOnStatus(
       step.communicator,
       absl::InternalError(absl::StrCat("step ", step.work.step + 1,
@@ -268,6 +271,8 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
     // reducer, which sums them over ranks while the rest of the backward pass runs. A rank without
     // micro-batches reports none, and Finish sends its zeros.
+    // An error here is known to this rank only; the others wait in the reduction until the program
+    // ends them (Fail in training_run.cc).
     RETURN_IF_ERROR(AddMicroBatch(step, part, measure_routing, &sums, &pass,
                                   part.end == work.batch.batch_size ? reduce : nullptr));
   }

@@ -70,6 +70,7 @@ double SecondsUntilVisible(const std::filesystem::path& folder, int world_size) 
   return SecondsSince(start);
 }
 
+// On a network file system the server stamps files, and its clock may differ from this host's.
 double FileClockOffset(const std::filesystem::path& file, int64_t written_at) {
   struct stat status = {};
   if (stat(file.c_str(), &status) != 0) return 0;
@@ -102,9 +103,11 @@ absl::Status CheckShared(Communicator& ranks, const std::filesystem::path& share
   const std::filesystem::path mine = folder / FileOf(ranks.rank());
   const int64_t now = WallNanoseconds();
   const absl::Status written = WriteProbe(folder, ranks.rank());
+  // Ends the check on all ranks if one cannot write: the others would wait for its file in vain.
   RETURN_IF_ERROR(AgreeOnStatus(ranks, written));
   findings->file_clock_offset_seconds = FileClockOffset(mine, now);
   findings->visible_after_seconds = SecondsUntilVisible(folder, ranks.world_size());
+  // No rank removes its file before all have looked for it.
   RETURN_IF_ERROR(ranks.Barrier());
   std::error_code ignored;
   std::filesystem::remove(mine, ignored);

@@ -100,11 +100,13 @@ v1::Heartbeat RankHeartbeat::Compose() {
 // never waits for a slow file system unless it writes itself.
 absl::Status RankHeartbeat::Write() {
   std::lock_guard lock(file_mutex_);
+  // First, because it ends a rank of a superseded attempt, which must not write any more.
   before_beat_();
   return directory_.WriteHeartbeat(Compose());
 }
 
 std::string RankHeartbeat::PhaseName() const {
+  // Relaxed: the phase is only reported, and no other memory depends on it.
   const int phase = phase_.load(std::memory_order_relaxed);
   if (opening_ && phase != static_cast<int>(Phase::kCommunication)) return "opening";
   return phase == kBetweenPhases ? "other" : kPhaseNames[phase];
@@ -114,6 +116,7 @@ void RankHeartbeat::Work() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
     lock.unlock();
+    // A lasting error is stored and returned to the training thread by its next Beat.
     Tolerate(Write()).IgnoreError();
     lock.lock();
     wake_.wait_for(lock, std::chrono::duration<double>(kSecondsBetweenBeats),

@@ -39,6 +39,7 @@ absl::StatusOr<TrainingState> RollbackState(const v1::RunSpec& resolved, int64_t
   const int rank = communicator.rank();
   ASSIGN_OR_RETURN(const CheckpointRetention retention, RetentionOf(resolved));
   const auto agree = [&](absl::StatusOr<TrainingState> state) -> absl::StatusOr<TrainingState> {
+    // A rank that cannot read what the others can must not leave them waiting in the next step.
     RETURN_IF_ERROR(AgreeOnStatus(communicator, state.status()));
     return state;
   };

@@ -18,6 +18,7 @@ void AddDecisions(std::span<const float> weights, RoutingTotals* totals,
                   std::span<const int32_t> chosen) {
   const size_t experts = static_cast<size_t>(totals->num_experts());
   BRAID_CHECK(weights.size() % experts == 0) << weights.size() << " " << experts;
+  // Where experts are chosen, the choices count as active and weights never do.
   const double active =
       chosen.empty() ? 2.0 / static_cast<double>(experts) : std::numeric_limits<double>::infinity();
   double* const sums = totals->sums.data();

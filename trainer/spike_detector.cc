@@ -21,6 +21,7 @@ double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
+  // nth_element leaves the smaller half in front; its largest element is the other middle value.
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 

@@ -16,6 +16,7 @@ void FillVisible(std::span<const SupervisedSpan> spans, std::span<int32_t> first
   std::ranges::fill(first_visible, 0);
   for (size_t i = 0; i < spans.size(); ++i) {
     const int32_t next = i + 1 < spans.size() ? spans[i + 1].begin : spans[i].end;
+    // Spans count tokens, and the last token of a full instance is a target but not an input.
     for (int32_t t = spans[i].begin; t < std::min(next, length); ++t) {
       first_visible[t] = spans[i].begin;
     }

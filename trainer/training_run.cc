@@ -74,6 +74,8 @@ std::string NonceOfAttempt() {
                    "braid-trainer: rank ", rank,
                    ": superseded: another attempt to train this run has started; exiting\n")
             << std::flush;
+  // Not exit: the heartbeat thread may be here, and static objects would be destroyed while the
+  // training thread still uses them.
   _exit(kExitFenced);
 }
 
@@ -132,9 +134,11 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   environment.now = SteadyUnixClock();
   environment.wall_clock = UnixTime;
   StopFile stop_file(directory);
+  // One rank reads the file for all; TrainingLoop::AgreeOnStep passes its answer on.
   environment.stop_requested = [&] {
     return stop_requested() || (communicator.rank() == 0 && stop_file.Requested());
   };
+  // After SetModelThreads, since the peak is that of the run's number of threads.
   environment.peak_gflops = MeasureMatrixProductPeak();
   environment.nonce = fence.nonce();
   environment.superseded = [&] { return fence.Superseded(); };
@@ -165,6 +169,7 @@ Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
 
 int Fail(const RunDirectory& directory, Communicator& communicator, const RunFence& fence,
          const Ending& ending) {
+  // A superseded rank must not write exit.json, which belongs to the newer attempt.
   if (fence.Superseded()) EndSuperseded(communicator.rank());
   const std::string message(ending.outcome.status().message());
   std::cerr << absl::StrCat("braid-trainer: rank ", communicator.rank(), ": ", message, "\n")

@@ -125,6 +125,8 @@ std::vector<int64_t> AllotWindows(std::span<const int64_t> available, int64_t wa
     counts[d] = std::max<int64_t>(static_cast<int64_t>(quota), available[d] > 0 ? 1 : 0);
     remainders.emplace_back(static_cast<double>(counts[d]) - quota, d);
   }
+  // These are negative remainders: the largest remainder comes first, and of equal ones the first
+  // domain.
   std::sort(remainders.begin(), remainders.end());
   int64_t left = wanted - std::accumulate(counts.begin(), counts.end(), int64_t{0});
   for (size_t i = 0; left > 0 && i < remainders.size(); ++i) {
@@ -181,6 +183,8 @@ void Validation::Sample(uint64_t seed, int64_t wanted) {
   for (const Domain& domain : domains_) available.push_back(NumWindows(domain));
   const std::vector<int64_t> counts = AllotWindows(available, wanted);
   for (size_t d = 0; d < domains_.size(); ++d) {
+    // Keyed by names: other domains change how many windows are drawn from this one, but not the
+    // order in which they are drawn.
     const uint64_t key = Mix64(Mix64(seed, domains_[d].dataset), domains_[d].name);
     for (int64_t i = 0; i < counts[d]; ++i) {
       domains_[d].windows.push_back(static_cast<int64_t>(
@@ -206,6 +210,7 @@ absl::StatusOr<v1::ValidationMetrics> Validation::Score(LanguageModel& model,
     to[2] = sums->nats_after, to[3] = sums->tokens_after;
     to[4] = sums->answers, to[5] = sums->correct;
   }
+  // Before the sum, in which the others would wait for a rank that failed.
   RETURN_IF_ERROR(AgreeOnStatus(communicator, mine));
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(numbers)));
   // Every rank adds in the order of the windows, so the bits do not depend on the number of ranks.

@@ -16,6 +16,7 @@ namespace braid {
 namespace {
 
 AdamwSettings SettingsOf(const v1::OptimizerConfig& config) {
+  // Earlier versions stored a negative value where weight decay was off.
   return {.beta1 = config.beta1(),
           .beta2 = config.beta2(),
           .epsilon = config.epsilon(),

@@ -91,6 +91,8 @@ absl::Status StartSupervisor(const std::string& supervisor, const RunDirectory& 
   ProcessRecord record;
   record.nonce = NewNonce();
   record.launched_at = UnixTime();
+  // Process id and start time stay the same when the child executes the supervisor, which finds
+  // itself in this record (Supervisor::Claim).
   ASSIGN_OR_RETURN(record.identity, IdentifyProcess(child.pid()));
   RETURN_IF_ERROR(WriteProcessRecord(run.process(), record));
   return ExecuteSupervisor(child);
@@ -174,10 +176,12 @@ absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run)
 }
 
 absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run) {
+  // Each attempt reads the spec again; the seal makes a change between two of them an error.
   RETURN_IF_ERROR(run.SealSpec());
   ASSIGN_OR_RETURN(const v1::RunSpec spec, run.ReadSpec());
   ASSIGN_OR_RETURN(const LauncherPrograms found, FindLauncherPrograms(programs, spec));
   ASSIGN_OR_RETURN(const MpirunSite site, LocalSite(found, spec));
+  // Before WritePlan: the supervisor of a live run reads launch.json again at a restart.
   if (HasLiveProcess(run, UnixTime())) return AliveAlready(run);
   Scheduler* const scheduler = SchedulerOf(spec.launch().backend());
   SchedulerRecord record;

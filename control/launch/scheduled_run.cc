@@ -178,6 +178,7 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
   const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record) return std::nullopt;
   const bool begun = HasBegun(run);
+  // Until the supervisor of this job has begun, the events are those of the launch before.
   const v1::RunState recorded = begun ? RecordedState(run) : v1::RUN_STATE_UNSPECIFIED;
   if (recorded == v1::RUN_SUCCEEDED || (begun && HasSupervisorHere(run))) return std::nullopt;
   Scheduler* const scheduler = SchedulerOf(record->backend);

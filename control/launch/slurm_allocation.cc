@@ -14,7 +14,8 @@
 namespace braid {
 namespace {
 
-// Slurm kills the job 30 seconds (KillWait) after it asked it to end.
+// Slurm kills the job 30 seconds (KillWait) after it asked it to end. The supervisor waits at most
+// 10 seconds for the answers to two questions (kJobEndPatience).
 constexpr std::chrono::seconds kAnswerTimeout(4);
 
 std::string Variable(const char* name) {
@@ -40,6 +41,7 @@ std::string FailedNode(const std::vector<std::string>& sinfo) {
     constexpr std::array kBad = {"down", "fail", "unknown", "power", "no_respond"};
     for (const char* bad : kBad) {
       if (!absl::StartsWith(fields[1], bad)) continue;
+      // sinfo appends a flag to some states, such as * for a node that does not respond.
       const std::string state = fields[1].substr(0, fields[1].find_first_of("*~#!%$@^-"));
       return absl::StrCat("node ", fields[0], " failed (", state, ": ", fields[2], ")");
     }

@@ -163,6 +163,7 @@ std::string SlurmJobs::NameOf(const SchedulerRecord& record) const {
 
 absl::Status SlurmJobs::Cancel(const SchedulerRecord& record) {
   const absl::Status cancelled = AskScheduler({"scancel", record.job}).status();
+  // Also after an error, since a request that was cut off may have had its effect.
   queue_.Forget();
   return cancelled;
 }

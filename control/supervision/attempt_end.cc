@@ -18,6 +18,7 @@ constexpr int64_t kNoticeBytes = 1 << 15;
 std::string LogOfAttempt(const RunDirectory& run, int64_t max_bytes) {
   std::string log = LogTail(run, max_bytes);
   const size_t marker = log.rfind(kMarker);
+  // The marker is out of reach when this attempt alone has written more than max_bytes.
   if (marker == std::string::npos) return log;
   const size_t end = log.find('\n', marker);
   return end == std::string::npos ? "" : log.substr(end + 1);

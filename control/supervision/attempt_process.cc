@@ -149,6 +149,7 @@ bool AttemptProcess::IsRunning() {
 }
 
 void AttemptProcess::Terminate() const {
+  // The id may belong to another process by now where mpirun is not a child of this process.
   if (IsAlive(record_.identity)) kill(static_cast<pid_t>(record_.identity.pid), SIGTERM);
 }
 

@@ -71,6 +71,7 @@ bool PrepareChild(const Preparation& preparation) {
 }
 
 [[noreturn]] void RunChild(const Preparation& preparation, int gate, int outcome) {
+  // Before the wait, so that no signal handler of the parent runs in the child.
   ResetSignals();
   char go = 0;
   ssize_t n = 0;
@@ -127,6 +128,7 @@ absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
                                                      "; see ulimit -u"));
   }
   if (pid == 0) {
+    // With this copy the gate would stay open, and the child wait, after the death of the parent.
     close(gate.write_end());
     RunChild(preparation, gate.read_end(), outcome.write_end());
   }

@@ -121,6 +121,8 @@ constexpr std::array kRules = {
     // The beginning of a launch.
     Rule{"new launch", [](Seen seen, Limits) { return IsSelf(seen) && IsNew(seen); },
          [](Seen, Limits) { return Do(ActionKind::kStart); }},
+    // The attempt ended with the last job and did not fail, so this precedes the rules for
+    // failures.
     Rule{
         "job was queued again",
         [](Seen seen, Limits) {
@@ -216,6 +218,7 @@ constexpr std::array kRules = {
          [](Seen seen, Limits) {
            return Stop(seen, absl::StrCat("stopped after step ", seen.exit->step));
          }},
+    // A restart would undo the stop, so the failure is only mentioned.
     Rule{"trainer failed while stopping",
          [](Seen seen, Limits) { return seen.exit && seen.stop_seconds; },
          [](Seen seen, Limits) { return Stop(seen, "stopped; " + ErrorOf(*seen.exit)); }},

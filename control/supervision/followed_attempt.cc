@@ -62,6 +62,7 @@ std::vector<v1::SlowRank> FollowedAttempt::FollowHeartbeats(double hang_limit) {
   look_at_ =
       end + std::clamp(kLookCostRatio * (end - now), kShortestLookSeconds, kLongestLookSeconds);
   ProbeWhenAllWait(hang_limit, now);
+  // `now` is before the read: what a file server takes to answer must not count as silence.
   hang_ = watch_.FindHang(hang_limit, now);
   const std::vector<v1::Heartbeat> beats = watch_.beats();
   // The median of some ranks could make a normal rank look slow.

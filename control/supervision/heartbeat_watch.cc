@@ -94,6 +94,7 @@ std::vector<v1::Heartbeat> HeartbeatWatch::SilentFirst() const {
 
 std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindHang(double limit, double now) const {
   if (std::optional<Hang> hang = FindSilent(limit, now)) return hang;
+  // No step can be completed without all ranks, so FindStuck would blame the others.
   if (std::ssize(ranks_) < world_size_) return FindUnreported(now);
   return FindStuck(limit, now);
 }

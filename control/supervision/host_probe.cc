@@ -91,6 +91,7 @@ std::vector<Reachability> ProbeHosts(const std::vector<std::string>& hosts,
 
 std::future<std::vector<Reachability>> ProbeHostsInBackground(std::vector<std::string> hosts,
                                                               double timeout_seconds) {
+  // Not std::async: the destructor of its future would wait for the answer.
   std::promise<std::vector<Reachability>> promise;
   std::future<std::vector<Reachability>> result = promise.get_future();
   std::thread([promise = std::move(promise), hosts = std::move(hosts), timeout_seconds]() mutable {

@@ -16,6 +16,7 @@ std::vector<MpirunNotice> ParseMpirunNotices(const std::string& log) {
     if ((*match)[4].matched) {
       notices.push_back({.rank = -1, .node = (*match)[4], .signal = 0});
     } else {
+      // The log may contain any text: nine digits do not overflow, for which std::stoi would throw.
       notices.push_back({.rank = std::stoi((*match)[1].str().substr(0, 9)),
                          .node = (*match)[2],
                          .signal = std::stoi((*match)[3].str().substr(0, 9))});

@@ -91,6 +91,7 @@ absl::StatusOr<bool> EnsureSupervised(const std::string& supervisor, const RunDi
   if (!Limit().Allows(run.root()) || !NeedsSupervisor(run)) return false;
   ASSIGN_OR_RETURN(const std::string program, RequireProgram(supervisor, ""));
   ASSIGN_OR_RETURN(ChildProgram child, ForkSupervisor(program, run, {"--reattach"}));
+  // Counted before it is executed, so that failures to execute it are limited as well.
   Limit().Started(run.root());
   RETURN_IF_ERROR(ExecuteSupervisor(child));
   return true;

@@ -157,6 +157,7 @@ absl::Status RunEventLog::WriteLine(const std::string& line, bool flush) {
   // it.
   torn_ = true;
   const ssize_t written = write(descriptor_, line.data(), line.size());
+  // A short write without an error is taken for a full disk.
   int error = written < 0 ? errno : ENOSPC;
   const char* const operation = written == std::ssize(line) ? "flush" : "write";
   if (written == std::ssize(line)) error = flush && fsync(descriptor_) != 0 ? errno : 0;

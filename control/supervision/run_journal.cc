@@ -38,6 +38,8 @@ absl::Status RunJournal::Record(v1::RunState state, const std::string& message) 
 absl::Status RunJournal::Append(v1::RunEvent event) {
   event.set_time(UnixTime());
   const bool is_step = event.has_metrics();
+  // The log comes first: LoadRunHistory completes a summary that lacks events of the log, and
+  // discards one with an event that the log lacks.
   RETURN_IF_ERROR(Write(&event));
   history_.Apply(event);
   // Steps may come many times a second; SaveNowAndThen covers them.

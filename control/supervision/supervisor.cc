@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(const RunDirectory&
       !options.reattach || HasNewLaunch(ReadProcessRecord(run.process()), history.nonce);
   supervisor->steps_ = std::make_unique<MetricsFollower>(run.metrics(), history.newest_step);
   for (const v1::StepMetrics& step : run.ReadRecentMetrics(kRecentSteps)) {
+    // FollowSteps adds the later ones when it records them.
     if (step.step() <= history.newest_step) supervisor->step_times_.Add(step);
   }
   return supervisor;
@@ -177,6 +178,7 @@ Observation Supervisor::Observe() {
   } else if (attempt_) {
     attempt_->Observe(&seen);
   } else {
+    // An attempt that has failed is not waited for; the next one fences it off.
     const bool restarting = seen.recorded == v1::RUN_RESTARTING;
     if (!restarting && HasLiveAttempt(run_, UnixTime())) seen.attempt = AttemptPhase::kUnseen;
     seen.exit = ExitOfAttempt(run_);

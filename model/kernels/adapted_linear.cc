@@ -104,10 +104,12 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     db.mul_(scale);
     const at::Tensor da = at::mm(dinner.t(), DropInputs(x, dropout));
     at::Tensor dx;
+    // Below the lowest trained layer nothing needs a gradient.
     if (x.requires_grad()) {
       dx = dropout.rate == 0 ? at::mm(dinner, a) : DropInputs(at::mm(dinner, a), dropout);
       dx.addmm_(dy, weight);
     }
+    // A bias [T, out] is the residual stream, whose gradient is dy itself.
     at::Tensor dbias;
     const int64_t bias_dimensions = context->saved_data["bias_dimensions"].toInt();
     if (bias_dimensions > 0) dbias = bias_dimensions == 1 ? dy.sum(0) : dy;

@@ -36,7 +36,7 @@ void Mask(const BlockPair& pair, const int32_t* first_visible, float value, floa
   const bool hides_start = first != nullptr && first[queries - 1] > pair.first_key;
   if (!pair.crosses_diagonal() && !hides_start) return;
   // A key is seen by the queries [begin, end): those before come before it, and those after belong
-  // to later documents.
+  // to later documents. `end` only grows, because first visible positions never decrease.
   int64_t end = hides_start ? 0 : queries;
   for (int64_t key = 0; key < pair.num_keys; ++key) {
     const int64_t position = pair.first_key + key;

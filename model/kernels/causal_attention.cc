@@ -97,6 +97,7 @@ at::Tensor BlockProbabilities(const at::Tensor& q, const at::Tensor& k,
     scores.view({q.size(0), q.size(1), n, visible}).narrow(3, visible - n, n).add_(mask);
   }
   if (first_visible.defined()) HideStart(first_visible.narrow(1, start, n), scores);
+  // Every query sees its own position, so no row is hidden as a whole, which would make it NaN.
   return at::softmax(scores, -1);
 }
 
@@ -180,6 +181,7 @@ class CausalAttentionFunction : public torch::autograd::Function<CausalAttention
                                 .transpose(1, 2)
                                 .contiguous()
                                 .view(grouped.q.sizes());
+    // dq is written block by block, whereas dk and dv are sums over all blocks.
     const RotatedHeads rotated{at::empty_like(heads.q), at::zeros_like(heads.k),
                                at::zeros_like(heads.v)};
     const GroupedHeads gradients = GroupHeads(rotated);

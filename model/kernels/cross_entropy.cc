@@ -16,7 +16,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Number of tokens per chunk: enough that dhead [V, D] is rewritten rarely, few enough that the
-// logits of small vocabularies stay in cache.
+// logits of small vocabularies stay in cache. It does not depend on the number of threads, because
+// the sums into dhead are taken chunk by chunk.
 int64_t ChunkRows(int64_t vocabulary) {
   return std::max<int64_t>(512, (int64_t{512} << 10) / vocabulary);
 }
@@ -64,7 +65,9 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, cons
   at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       float* row = values + i * v;
+      // An ignored row is computed as if for output 0; the caller zeroes what comes of it.
       const int64_t right = std::max<int64_t>(target[i], 0);
+      // Whatever the losses need of the logits is read before softmax_row overwrites them.
       const float logit = row[right];
       more[i] = smoothing == 0 || target[i] < 0
                     ? 0
@@ -104,6 +107,7 @@ at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Ta
   losses.smoothing.copy_((above * smoothing).masked_fill_(split.ignored, 0).squeeze(1));
   at::Tensor p = at::log_softmax(logits, 1);
   StoreLosses(p, split, losses.token);
+  // logit - log p is the log-sum-exp in every column, so one column is enough.
   const at::Tensor log_sum = logits.narrow(1, 0, 1) - p.narrow(1, 0, 1);
   losses.squared.copy_(log_sum.square().masked_fill_(split.ignored, 0).squeeze(1));
   p.exp_();
@@ -118,6 +122,7 @@ at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const T
                            const HeadLoss& loss, const ChunkLosses& losses) {
   if (loss.soft_cap == 0) return LogitGradients(logits, targets, split, loss, losses);
   at::Tensor squashed = logits.div_(loss.soft_cap).tanh_();
+  // A new tensor: LogitGradients may overwrite it, and the derivative needs `squashed` afterwards.
   const at::Tensor gradient =
       LogitGradients(squashed * loss.soft_cap, targets, split, loss, losses);
   return gradient.mul_(squashed.square_().neg_().add_(1));
@@ -151,6 +156,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       // narrower than the logits [n, V].
       if (trains_head) dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
       at::Tensor place = dhidden.narrow(0, start, n);
+      // `place` is not initialized; with beta 0 it is not read.
       at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
       place.masked_fill_(chunk_targets.ignored, 0);
     }

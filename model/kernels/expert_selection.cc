@@ -39,6 +39,8 @@ int64_t SelectExperts(const float* scores, int64_t num_tokens, int64_t num_exper
 #pragma omp for schedule(static, kSelectionRows)
     for (int64_t t = 0; t < num_tokens; ++t) {
       const float* const row = scores + t * num_experts;
+      // Comparisons with NaN are false, so ranks would repeat, and more than k experts could be
+      // written.
       if (std::any_of(row, row + num_experts, [](float s) { return std::isnan(s); })) {
         undefined = std::min(undefined, t);
         std::iota(chosen + t * k, chosen + (t + 1) * k, 0);

@@ -30,6 +30,7 @@ std::vector<ExpertSlab> SlabsOf(const SortedPairs& sorted, int64_t expert, int64
   const int64_t parts = (count + max_pairs - 1) / max_pairs;
   std::vector<ExpertSlab> slabs;
   if (count == 0) return slabs;
+  // Evenly, because packing the expert's rows for a last slab of few pairs would hardly pay off.
   const int64_t panels = (count + kPanelTokens - 1) / kPanelTokens;
   const int64_t size = (panels + parts - 1) / parts * kPanelTokens;
   for (int64_t first = sorted.begin[expert]; first < end; first += size) {

@@ -77,6 +77,8 @@ at::Tensor DropoutFactors(const FfnDropout& dropout, int64_t units,
                       }
                       const uint32_t bits =
                           DropoutBits(static_cast<uint32_t>(i), *d.key_low, *d.key_high);
+                      // The rate in single precision, as in the kernels: both must drop the same
+                      // units.
                       row[i] = bits < static_cast<double>(d.rate) * 0x1p32
                                    ? 0
                                    : 1 / (1 - static_cast<double>(d.rate));

@@ -50,6 +50,7 @@ class AttentionForward {
 #pragma omp parallel num_threads(num_threads)
     {
       const int thread = omp_get_thread_num();
+      // No barrier here: the one after the next loop covers both.
 #pragma omp for schedule(static) nowait
       for (int64_t head = 0; head < layout_.num_heads(); ++head) {
         PrepareQueries(head, rows + thread * head_size());
@@ -100,6 +101,7 @@ class AttentionForward {
     std::fill_n(maximum, queries, kNever);
     std::fill_n(denominator, queries, 0.0f);
     const int32_t* const first_visible = layout_.FirstVisible(head);
+    // First visible positions never decrease, so no query of the block sees an earlier key.
     int64_t key = first_visible ? first_visible[first] : 0;
     for (; key < first + queries; key += kKeys) {
       const BlockPair pair{first, queries, key, std::min(kKeys, first + queries - key)};

@@ -56,6 +56,8 @@ class HeadBackward {
     for (int64_t key = 0; key < shape_.length; key += kKeys) {
       const int64_t num_keys = std::min(kKeys, shape_.length - key);
       for (int64_t query = key / kQueries * kQueries; query < shape_.length; query += kQueries) {
+        // This query sees none of the keys, nor do later ones: first visible positions never
+        // decrease.
         if (first_visible_ != nullptr && first_visible_[query] >= key + num_keys) break;
         AddPair({query, std::min(kQueries, shape_.length - query), key, num_keys},
                 log_sums + head * shape_.length);
@@ -201,6 +203,8 @@ class AttentionBackward {
       for (int64_t head = 0; head < layout_.num_heads(); ++head) {
         RunHead(head, memory + omp_get_thread_num() * size, pairs + head * pair_size());
       }
+      // The barrier of the loop above is needed: other threads may have computed heads of this
+      // group.
 #pragma omp for schedule(static)
       for (int64_t key_head = 0; key_head < layout_.num_key_heads(); ++key_head) {
         float* const sum = pairs + key_head * group() * pair_size();

@@ -319,6 +319,7 @@ void ForEachGroup(const FfnShape& shape, const float* x, const float* routing, c
     part.segment_tokens = std::min(segment_tokens, left);
     part.num_segments = std::min(segments, left / part.segment_tokens);
     const int64_t segment = token / segment_tokens;
+    // FfnGroup serves both passes: the forward pass writes `kept`, the backward pass only reads it.
     run(FfnGroup{part, x + token * shape.width,
                  dense ? nullptr : routing + segment * shape.num_experts,
                  kept == nullptr ? nullptr : const_cast<float*>(kept) + token * 2 * shape.hidden,

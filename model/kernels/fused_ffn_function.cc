@@ -38,6 +38,8 @@ FfnMatrices MatricesOf(const at::Tensor& gate_up, const at::Tensor& down) {
 
 class FusedFfnFunction : public torch::autograd::Function<FusedFfnFunction> {
  public:
+  // The kernel reads the logit from `dropout`; it is also an argument so that it can have a
+  // gradient.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& routing, const at::Tensor& gate_up,
                             const at::Tensor& down, const at::Tensor& /*logit*/,
@@ -90,6 +92,7 @@ bool CanFuseFfn(const at::Tensor& x) {
 
 at::Tensor FusedFfn(const at::Tensor& x, const at::Tensor& routing, const at::Tensor& gate_up,
                     const at::Tensor& down, const FfnDropout& dropout) {
+  // Decided here, because gradient mode is off within forward.
   const bool differentiate =
       at::GradMode::is_enabled() &&
       (x.requires_grad() || gate_up.requires_grad() || down.requires_grad() ||

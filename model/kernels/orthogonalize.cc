@@ -31,6 +31,7 @@ void Orthogonalize(std::span<float> matrices, int64_t rows, int64_t columns) {
   const at::NoGradGuard no_gradients;
   for (; !matrices.empty(); matrices = matrices.subspan(size)) {
     at::Tensor matrix = at::from_blob(matrices.data(), {rows, columns}, at::kFloat);
+    // A matrix of zeros, such as that of an expert without any tokens so far, would become 0 / 0.
     if (matrix.count_nonzero().item<int64_t>() == 0) continue;
     if (rows <= columns) {
       matrix.copy_(NewtonSchulz(matrix));

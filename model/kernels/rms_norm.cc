@@ -28,6 +28,7 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &scale = saved[2];
     const at::Tensor normalized = x * scale;
+    // The memory of dx holds dy n until both sums over it are taken.
     at::Tensor dx = gradients[0] * normalized;
     const at::Tensor dweight = dx.sum(0);
     const at::Tensor projection = at::mv(dx, weight).div_(x.size(-1)).unsqueeze_(-1);

@@ -49,6 +49,7 @@ class RoutedForward : public RoutedPass {
   };
 
   void RunPhase(const ExpertPhase& phase, Buffers* buffers, float* y) const {
+    // Each thread makes the same list for itself; a shared one would need another barrier.
     std::vector<ExpertSlab> slabs;
     for (int64_t i = phase.first_expert; i < phase.end_expert; ++i) {
       std::ranges::copy(SlabsOf(sorted_, order_[i], kSlabPairs), std::back_inserter(slabs));
@@ -62,6 +63,7 @@ class RoutedForward : public RoutedPass {
         ForwardSlab(slabs[i], buffers, out);
       }
     }
+    // Ends with a barrier, after which the next phase may overwrite pair_rows_.
     AddPairs(phase, pair_rows_, group_.experts.weights, y);
   }
 

@@ -87,6 +87,7 @@ class RoutedFfnFunction : public torch::autograd::Function<RoutedFfnFunction> {
 
 at::Tensor FusedRoutedFfn(const at::Tensor& x, const at::Tensor& chosen, const at::Tensor& weights,
                           const SoftExperts& experts, const FfnDropout& dropout) {
+  // Decided here, because gradient mode is off within forward.
   const bool trained = at::GradMode::is_enabled() &&
                        (experts.gate_up.requires_grad() || experts.down.requires_grad());
   const bool differentiate =

@@ -71,6 +71,7 @@ void RoutedPass::AddPairs(const ExpertPhase& phase, const float* pair_rows, cons
       rows[count] = pair_rows + (slot - phase.first_pair) * row_stride_;
       factors[count++] = weights == nullptr ? 1 : weights[pair];
     }
+    // In the first phase a token without pairs is written as well, since `out` is not initialized.
     if (count > 0 || !accumulate) {
       Vector().add_rows(rows, factors, count, accumulate, d, out + t * d);
     }

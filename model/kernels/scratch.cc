@@ -35,6 +35,7 @@ Scratch::Scratch(int64_t capacity) {
   BRAID_CHECK(!block.in_use) << "scratch memory has one user at a time";
   block.in_use = true;
   if (block.capacity < capacity) {
+    // Freed first: the contents are not needed, and both blocks together would raise the peak.
     block.data.reset();
     // The expert kernels walk through many arrays at once.
     block.data.reset(static_cast<float*>(AllocateHuge(capacity * sizeof(float))));

@@ -14,6 +14,7 @@ at::Tensor Half(const at::Tensor& gate_up, int64_t which) {
   return gate_up.narrow(-1, which * width, width);
 }
 
+// A function of its own, because autograd would save silu(g) [..., F] in addition to the input.
 class SwiGluFunction : public torch::autograd::Function<SwiGluFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate_up) {

@@ -12,6 +12,8 @@ UnitDropout UnitDropout::From(int64_t token) const {
   return later;
 }
 
+// The hash lowbias32 (C. Wellons, hash-prospector), with the halves of the key added before its two
+// products. It needs only products of 32 bits: AVX2 cannot multiply lanes of 64 bits.
 uint32_t DropoutBits(uint32_t unit, uint32_t key_low, uint32_t key_high) {
   uint32_t x = unit * static_cast<uint32_t>(kGolden64 >> 32) + key_low;
   x = (x ^ (x >> 16)) * 0x7FEB352Du;

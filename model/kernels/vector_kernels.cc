@@ -16,6 +16,8 @@ struct Runnable {
 
   Runnable() {
 #ifdef BRAID_VECTOR_X86
+    // Every extension that the level is compiled with (CMakeLists.txt): an instruction of a missing
+    // one would end the process.
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
       sets[count++] = &vector_kernels_avx512;

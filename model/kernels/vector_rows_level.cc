@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kVectorsAtOnce = 4;
 constexpr size_t kUnitsAtOnce = BRAID_VECTOR_BYTES == 64 ? 4 : 2;
 constexpr size_t kRowsAtOnce = 4;
+// Rows of a matrix that AddMultiples adds in one pass, which reads and writes the output once.
 constexpr size_t kMultiplesAtOnce = 8;
 
 inline float SigmoidOf(float x) { return 1.0f / (1.0f + std::exp(-x)); }

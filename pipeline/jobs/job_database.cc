@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenJobDatabase(
     auto database = std::make_unique<SQLite::Database>(
         path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyTimeoutMs);
     SetJournal(path, journal, kBusyTimeoutMs, database.get());
+    // Off by default in each connection; deleting a job relies on ON DELETE CASCADE.
     database->exec("PRAGMA foreign_keys=ON");
     RETURN_IF_ERROR(CheckJobSchema(*database, path));
     SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);

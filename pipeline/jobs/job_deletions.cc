@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<JobDeletions>> JobDeletions::Open(
   return Guarded(path, [&]() -> absl::StatusOr<std::unique_ptr<JobDeletions>> {
     auto database = std::make_unique<SQLite::Database>(path.string(), SQLite::OPEN_READWRITE,
                                                        kDeletionTimeoutMs);
+    // These are settings of a connection; the journal that JobStore has chosen is in the file.
     database->exec("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
     database->exec(kDeletedJobs);
     return std::unique_ptr<JobDeletions>(new JobDeletions(path, std::move(database)));

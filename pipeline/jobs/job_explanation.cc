@@ -158,6 +158,7 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
     return absl::DataLossError(absl::StrCat(
         dataset.string(), ": provenance does not match the documents of ", ingest.string()));
   }
+  // Checked once, so that the functions below can use these numbers as indices.
   RETURN_IF_ERROR(CheckSpans(provenance, instances, dataset));
   RETURN_IF_ERROR(CheckCounterparts(duplicates, stored_order, documents.size(), dataset));
   return JobExplanation(job.spec(), {ingest, embed, deduplicate, dataset}, std::move(documents),

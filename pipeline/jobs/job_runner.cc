@@ -155,6 +155,7 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
     return InStage(name, stored.status());
   }
   uses_.push_back(std::move(stored->use));
+  // If this stops the job, the next attempt reuses the output, which is published.
   RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
   return stored->directory;
 }
@@ -184,6 +185,8 @@ absl::Status JobRun::RunTokenize() {
 }
 
 absl::Status JobRun::RunEmbed() {
+  // The key contains the fingerprint of the embedder, so servers are asked, and may be waited for,
+  // before the stage has a key.
   StageMeter meter = Meter("embed", "documents");
   const absl::StatusOr<EmbedPlan> plan =
       PlanEmbedding(spec_, ingest_key_,

@@ -92,6 +92,7 @@ auto JobStore::Transact(Body body) -> decltype(body()) {
 void JobStore::Changed() {
   ++changes_;
   changed_.notify_all();
+  // Called with mutex_ held, so the listener must not call the store.
   if (listener_) listener_();
 }
 
@@ -103,6 +104,7 @@ void JobStore::AppendEvent(int64_t number, v1::JobState state, const std::string
   event.set_message(message);
   if (progress != nullptr) *event.mutable_progress() = *progress;
   table_.AppendEvent(number, std::move(event));
+  // The value that Changed() gives. After a rollback, watchers make one query too many.
   changed_at_[number] = changes_ + 1;
   has_new_events_ = true;
 }
@@ -153,6 +155,7 @@ absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::
                                                    known->id(),
                                                    ", which has a different spec; choose another"));
     }
+    // After the search: a repeated request returns its job also at the limit.
     RETURN_IF_ERROR(CheckQuota(submitter));
     const int64_t number = table_.Insert(spec, request_id, submitter.principal, clock_());
     AppendEvent(number, v1::JOB_QUEUED, "submitted");

@@ -293,6 +293,7 @@ void JobTable::ForgetAttempts(int64_t number) {
 }
 
 void JobTable::Update(int64_t number, const StateChange& change) {
+  // The checksum of an empty list of stages is 0.
   SQLite::Statement update(database_,
                            "UPDATE jobs SET state = ?, error = ?, result = ?, finished = ?,"
                            " stages = CASE WHEN ? THEN x'' ELSE stages END,"

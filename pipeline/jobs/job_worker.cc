@@ -65,6 +65,7 @@ absl::Status JobWorker::Unrecorded(const std::string& id) {
 
 void JobWorker::Loop() {
   while (!stopping_) {
+    // Read before the claim, so that a job that is submitted in between ends the wait below.
     const uint64_t seen = jobs_->changes();
     const absl::StatusOr<std::optional<v1::Job>> job = Claim();
     if (job.ok() && job->has_value()) {
@@ -93,11 +94,13 @@ absl::StatusOr<bool> JobWorker::HoldLock() {
   if (!lock) return false;
   // The lock was free, so no process runs the jobs that are marked RUNNING.
   RETURN_IF_ERROR(jobs_->RequeueOrphans());
+  // Kept only now: after an error above it is released, and the next turn starts over.
   lock_.emplace(*std::move(lock));
   return true;
 }
 
 absl::StatusOr<std::optional<v1::Job>> JobWorker::Claim() {
+  // Locked throughout, so that no other thread releases the worker lock before the job is counted.
   std::lock_guard guard(mutex_);
   ASSIGN_OR_RETURN(const bool held, HoldLock());
   if (!held) return std::nullopt;
@@ -144,6 +147,7 @@ absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
 absl::Status JobWorker::Record(const v1::Job& job, const absl::StatusOr<v1::JobResult>& result) {
   if (result.ok()) return jobs_->Succeed(job.id(), *result);
   if (absl::IsCancelled(result.status())) {
+    // Before `stopping_`, because queueing the job again would clear the request.
     ASSIGN_OR_RETURN(const bool requested, jobs_->CancelRequested(job.id()));
     if (requested) return jobs_->MarkCancelled(job.id());
     if (stopping_) return jobs_->Requeue(job.id(), "interrupted; queued again");

@@ -111,6 +111,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                   .max_per_principal = options.max_watches}) {
     jobs_->SetListener([this] { watches_.Notify(); });
   }
+  // Members are destroyed in reverse order: worker_ still records events when watches_ is gone.
   ~PipelineServiceImpl() override { jobs_->SetListener(nullptr); }
 
   grpc::Status SubmitCorpus(grpc::ServerContext* context, const v1::SubmitCorpusRequest* request,

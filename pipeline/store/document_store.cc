@@ -53,6 +53,7 @@ absl::StatusOr<StringColumnWriter> StringColumnWriter::Resume(const std::filesys
   ASSIGN_OR_RETURN(auto file, AtomicFile::Resume(strings, synced));
   ASSIGN_OR_RETURN(auto array, NpyWriter<int64_t>::Resume(offsets, {}, synced));
   const int64_t first = 0;
+  // A file that is continued begins with this offset already.
   if (synced.empty()) RETURN_IF_ERROR(array.AppendRows({&first, 1}));
   return StringColumnWriter(std::move(file), std::move(array));
 }

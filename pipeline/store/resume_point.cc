@@ -88,6 +88,8 @@ absl::StatusOr<ResumeRecord> ResumeRecord::Load(const std::filesystem::path& dir
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   try {
     ResumeRecord record = FromJson(Json::parse(text));
+    // A comparison of the whole text notices a changed byte anywhere, also where the parser ignores
+    // it.
     if (TextOf(record) == text) return record;
     return CorruptFile(path, {"CRC-32C", 0, "different content", "the text as written", kHint});
   } catch (const std::exception& error) {

@@ -107,6 +107,8 @@ absl::Status StageWriter::SaveResumePoint(ResumePoint point) {
                                std::move(point)};
   RETURN_IF_ERROR(record.Save(directory_));
   worked_bytes_ = 0;
+  // Only now: until the new point is on disk, an attempt would continue from the earlier one, which
+  // needs these files.
   for (const auto& path : std::exchange(dropped_, {})) RETURN_IF_ERROR(RemoveTree(path));
   return absl::OkStatus();
 }
@@ -129,6 +131,8 @@ absl::Status StageWriter::LoadResumePoint() {
 }
 
 absl::Status StageWriter::Finish() const {
+  // The manifest is written before other files are removed, among them the resume point: a crash in
+  // between leaves a complete output instead of one that has to be built again.
   RETURN_IF_ERROR(manifest_.Save(directory_));
   return RemoveUnlisted(directory_, manifest_);
 }
@@ -192,6 +196,7 @@ absl::StatusOr<StoredStage> StageStore::Produce(const std::string& stage, const 
   const std::filesystem::path directory = DirectoryOf(stage, key);
   const std::shared_ptr<std::mutex> building = LockOf(directory.filename().string());
   std::lock_guard lock(*building);
+  // Shared before the output is verified, so that no deletion removes it afterwards.
   auto use = std::make_shared<DirectoryUse>();
   if (!options_.home.empty()) {
     ASSIGN_OR_RETURN(*use, DirectoryUse::Share(options_.home, directory));

@@ -25,6 +25,7 @@ class VerifiedFiles {
       const auto known = verified_.find(path);
       if (known != verified_.end() && known->second == now) return absl::OkStatus();
     }
+    // Without the mutex, because this reads the whole file; two threads may verify the same one.
     if (const absl::Status status = VerifyFile(directory, entry); !status.ok()) {
       return absl::Status(
           status.code(), absl::StrCat(status.message(), "; submit the corpus again to rebuild it"));

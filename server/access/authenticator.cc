@@ -82,6 +82,8 @@ Authenticator::Authenticator(std::filesystem::path home, bool required,
 Authenticator::FileStamp Authenticator::Stamp() const {
   struct stat status;
   if (stat(TokenPath(home_).c_str(), &status) != 0) return {};
+  // The time of change, not of modification: chmod changes it as well, and ReadTokens refuses a
+  // file that other users may read.
   return {.inode = status.st_ino,
           .bytes = status.st_size,
           .changed_ns = int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec};
@@ -114,6 +116,7 @@ std::optional<std::set<std::string>> Authenticator::ValidEntries(int64_t now) {
 }
 
 Identity Authenticator::Identify(const CallerEvidence& evidence, int64_t now) {
+  // Decided without the token file, so a damaged one does not affect such callers.
   if (!evidence.authorization && !required_ && evidence.certificate_names.empty()) {
     return {absl::OkStatus(), Refusal::kNone, {"local", Role::kOperator}};
   }

@@ -171,6 +171,7 @@ grpc::ServerGenericBidiReactor* Gate::CreateReactor(grpc::GenericCallbackServerC
   const std::string method = context->method();
   auto call = std::make_shared<GateCall>(context, RequestIdOf(*context),
                                          WithinCapacity(Admit(*context), method), HooksFor(method));
+  // Before the call can end, perhaps at once on another thread: Leave must find it.
   Enter(call, method);
   if (call->admission().status.ok()) {
     call->Forward(stub_);
@@ -196,6 +197,8 @@ void Gate::Leave(const std::shared_ptr<GateCall>& call, const CallRecord& record
   }
   const Admission& admission = call->admission();
   if (admission.place) capacity_.Leave(*admission.place, admission.caller.name);
+  // Last, and with the notification under the lock: the destructor may return, and changed_ be
+  // destroyed, as soon as it finds calls_ empty.
   const std::lock_guard lock(mutex_);
   calls_.erase(call);
   changed_.notify_all();
@@ -212,6 +215,7 @@ std::vector<std::shared_ptr<GateCall>> Gate::CallsToEnd() {
   }
   if (calls.empty()) return calls;
   const auto valid = options_.authenticator->ValidEntries(std::time(nullptr));
+  // While the file cannot be read, nothing shows that a token was revoked.
   if (!valid) return {};
   std::erase_if(calls,
                 [&](const auto& call) { return valid->contains(call->admission().caller.entry); });

@@ -52,6 +52,7 @@ void GateCall::Forward(grpc::GenericStub& services) {
   SetCaller(admission_.caller.name, admission_.caller.role == Role::kOperator, &upstream_context_);
   services.PrepareBidiStreamingCall(&upstream_context_, record_.method, {}, &upstream_);
   takes_requests_ = true;
+  // Before StartCall: a call that fails at once would otherwise be done before the loops begin.
   upstream_.AddMultipleHolds(2);  // one each for requests and responses
   upstream_.StartRead(&response_);
   upstream_.StartCall();
@@ -155,6 +156,7 @@ void GateCall::FinishWith(const grpc::Status& status) {
 void GateCall::OnDone() {
   record_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  // The gate drops its reference within on_done, which is a member of this object.
   const std::shared_ptr<GateCall> alive = shared_from_this();
   hooks_.on_done(alive, record_);
 }

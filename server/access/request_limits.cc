@@ -135,6 +135,7 @@ std::string CheckRepeated(const Message& message, const FieldDescriptor& field,
     return OutOfBounds(absl::StrCat(size, " elements"),
                        absl::StrCat("at most ", limit.max_elements));
   }
+  // Integers have no bound here, and there may be millions of them.
   for (int i = 0; !IsInteger(field) && i < size; ++i) {
     const std::string problem = CheckValue(message, field, i, limit);
     if (!problem.empty()) return absl::StrCat("[", i, "]", problem);

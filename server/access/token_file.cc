@@ -133,6 +133,8 @@ absl::Status WriteTokens(const std::filesystem::path& home,
 // Serializes concurrent `braid token` commands, which would otherwise undo each other's changes.
 absl::StatusOr<FileLock> LockTokens(const std::filesystem::path& home) {
   RETURN_IF_ERROR(MakeDirectories(home));
+  // A file of its own, since each change replaces the token file, and a lock on the earlier file
+  // would exclude no one.
   return FileLock::Take(home / "tokens.lock", kMode);
 }
 

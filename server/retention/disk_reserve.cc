@@ -40,6 +40,7 @@ ReleasedReserve::ReleasedReserve(fs::path directory)
 
 ReleasedReserve::~ReleasedReserve() {
   if (existed_) {
+    // Even where little space is free: the file took it before.
     AllocateReserve(ReserveIn(directory_));
   } else {
     KeepDiskReserve(directory_);

@@ -39,6 +39,7 @@ int64_t DiskBytes(const fs::path& tree) {
 absl::Status RenameAside(const fs::path& directory, const fs::path& aside) {
   struct stat status;
   if (lstat(directory.c_str(), &status) != 0 && errno == ENOENT) return absl::OkStatus();
+  // Left by an interrupted deletion; rename does not replace a directory that is not empty.
   RETURN_IF_ERROR(RemoveTree(aside));
   if (rename(directory.c_str(), aside.c_str()) != 0) return SystemError("rename", directory, errno);
   return SyncPath(directory.parent_path());

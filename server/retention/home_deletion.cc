@@ -95,6 +95,8 @@ absl::StatusOr<std::unique_ptr<HomeDeletion>> HomeDeletion::Open(const fs::path&
                                                                  const fs::path& state) {
   const fs::path absolute = fs::absolute(home).lexically_normal();
   const fs::path databases = state.empty() ? absolute : fs::absolute(state).lexically_normal();
+  // First, because opening a database needs space, too: the first reader of a write-ahead log
+  // creates its shared memory.
   auto reserve = std::make_unique<ReleasedReserve>(databases);
   ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(databases));
   ASSIGN_OR_RETURN(std::unique_ptr<JobDeletions> deletions, JobDeletions::Open(databases));
@@ -149,6 +151,7 @@ absl::StatusOr<int64_t> HomeDeletion::DeleteJob(const std::string& id, const Opt
   for (const auto& [directory, reservation] : reserved) deletion.directories.insert(directory);
   RETURN_IF_ERROR(job_deletions_->Delete(deletion, options.by, UnixTime()));
   for (const std::string& directory : deletion.directories) RETURN_IF_ERROR(MoveAside(directory));
+  // Released first: removing may take long, and a new job may build a directory of that name.
   reserved.clear();
   for (const std::string& directory : deletion.directories) {
     RETURN_IF_ERROR(Purge(directory).status());
@@ -163,6 +166,8 @@ absl::StatusOr<int64_t> HomeDeletion::DeleteRun(const std::string& id, const Opt
   {
     ASSIGN_OR_RETURN(const HeldRun held, HoldEndedRun(*runs_, id));
     if (options.dry_run) return BytesOf(reserved);
+    // Both under the locks: a launch that waits for them finds the run deleted, and a supervisor
+    // that is started afterwards finds no run directory.
     RETURN_IF_ERROR(runs_->Delete(held.record, options.by, UnixTime()));
     RETURN_IF_ERROR(MoveAside(directory));
   }
@@ -242,6 +247,7 @@ absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
       return item.owns.contains(directory) || item.uses.contains(directory);
     });
     if (!needed) RETURN_IF_ERROR(MoveAside(directory));
+    // What had been renamed before the interruption is removed in any case.
     ASSIGN_OR_RETURN(const int64_t freed, Purge(directory));
     bytes += freed;
   }

@@ -79,6 +79,7 @@ std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path
   if (resolved.ok()) uses.merge(InHome(AbsolutePathsIn(*resolved)));
   *unknown = !has_request && !resolved.ok();
   uses.erase("runs/" + id);
+  // Without the resolved spec, which a launch may be about to write, the set is not final.
   if (resolved.ok()) uses_of_runs_[id] = uses;
   return uses;
 }

@@ -127,6 +127,7 @@ class StorageServiceImpl final : public v1::StorageService::Service {
   // Waits until no other call or process deletes from the home.
   absl::StatusOr<FileLock> Lock(const grpc::ServerContext& context) const {
     while (true) {
+      // Polled, because a wait for the lock would not end when the client disconnects.
       ASSIGN_OR_RETURN(std::optional<FileLock> lock,
                        FileLock::TryTake(options_.home / "delete.lock"));
       if (lock) return *std::move(lock);

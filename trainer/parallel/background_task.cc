@@ -8,6 +8,8 @@
 namespace braid {
 namespace {
 
+// An exception that leaves a thread's function ends the process at once, before the ranks can agree
+// on the error.
 absl::Status RunCatching(const BackgroundTask::Work& work, const std::stop_token& stop) {
   try {
     return work(stop);
@@ -21,6 +23,7 @@ absl::Status RunCatching(const BackgroundTask::Work& work, const std::stop_token
 void BackgroundTask::Start(Work work) {
   BRAID_CHECK(finished()) << "work is under way";
   if (thread_.joinable()) thread_.join();
+  // Relaxed suffices: starting the thread orders this store before the thread's own store.
   finished_.store(false, std::memory_order_relaxed);
   thread_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
     result_ = RunCatching(work, stop);

@@ -14,6 +14,7 @@ namespace {
 // Key of the payload that marks a status known to all ranks.
 constexpr char kAgreed[] = "braid/agreed";
 
+// Each rank has a flag of its own, since one sum of all flags would not show which ranks failed.
 absl::StatusOr<int> LowestFailedRank(Communicator& communicator, bool failed) {
   std::vector<double> flags(communicator.world_size());
   flags[communicator.rank()] = failed ? 1 : 0;
@@ -34,6 +35,7 @@ absl::StatusOr<std::string> BroadcastText(Communicator& communicator, std::strin
 
 absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& status) {
   ASSIGN_OR_RETURN(const int failed, LowestFailedRank(communicator, !status.ok()));
+  // `failed` is the same on every rank, so either all of them join the broadcasts below or none.
   if (failed < 0) return absl::OkStatus();
   const bool mine = failed == communicator.rank();
   ASSIGN_OR_RETURN(
@@ -41,6 +43,7 @@ absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& statu
       BroadcastText(communicator, mine ? std::to_string(status.raw_code()) : "", failed));
   ASSIGN_OR_RETURN(const std::string message,
                    BroadcastText(communicator, mine ? std::string(status.message()) : "", failed));
+  // The failing rank returns this copy too, because its own status lacks the mark.
   absl::Status agreed(static_cast<absl::StatusCode>(std::stoi(code)), message);
   agreed.SetPayload(kAgreed, absl::Cord());
   return agreed;

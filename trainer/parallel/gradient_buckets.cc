@@ -41,6 +41,8 @@ void BucketReadiness::Add(Shard part) {
     const size_t overlap =
         std::min(part.end, bucket->range.end) - std::max(part.begin, bucket->range.begin);
     size_t& missing = missing_[bucket - buckets_.begin()];
+    // Elements are only counted: a part that was added twice would hide one that is missing, and
+    // the bucket would be sent too early.
     BRAID_CHECK(overlap <= missing) << "gradients " << part.begin << " to " << part.end << " twice";
     missing -= overlap;
   }

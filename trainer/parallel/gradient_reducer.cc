@@ -63,6 +63,8 @@ absl::Status GradientReducer::Finish() {
   // Backward is over: the background thread may now occupy a core while it waits for other ranks.
   background_->SetUrgent(true);
   std::unique_lock lock(mutex_);
+  // Autograd reports no weights that this rank's last micro-batch does not reach, and a rank
+  // without micro-batches reports none at all. What has not been reported is final now, too.
   readiness_.AddAll();
   changed_.notify_all();
   changed_.wait(lock, [this] { return finished(); });

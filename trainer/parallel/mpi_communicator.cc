@@ -1,5 +1,6 @@
 #include "trainer/parallel/mpi_communicator.h"
 
+// Leaves out Open MPI's C++ bindings, which MPI 3.0 removed from the standard.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
@@ -115,6 +116,8 @@ class MpiCommunicator : public Communicator {
   // often as other programs leave the core free.
   absl::Status Complete(int code, MPI_Request request, const char* call) const {
     RETURN_IF_ERROR(FromMpi(code, call));
+    // Only shown: phases must not nest, and callers that measure the time have a phase of their
+    // own.
     const ScopedShownPhase waiting(Phase::kCommunication);
     const auto start = std::chrono::steady_clock::now();
     for (;;) {
@@ -140,7 +143,7 @@ class MpiCommunicator : public Communicator {
   }
 
   // Replaces this rank's shard by the sum over ranks, taken in rank order, so that the bits of the
-  // sum do not depend on timing.
+  // sum do not depend on timing. MPI_Reduce_scatter would leave the order to the library.
   absl::Status SumOwnShard(std::span<float> values) {
     const Shard own = ShardOf(values.size(), rank_, world_size_);
     const int own_size = static_cast<int>(own.size());
@@ -246,6 +249,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinRanks() {
   int provided = MPI_THREAD_SINGLE;
   RETURN_IF_ERROR(FromMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided),
                           "MPI_Init_thread"));
+  // MPI_THREAD_MULTIPLE is needed only by Duplicate, which checks for it: with
+  // reduction.after_backward one thread makes all calls.
   if (provided < MPI_THREAD_FUNNELED) {
     return absl::FailedPreconditionError(
         "this MPI library does not support threads (MPI_THREAD_FUNNELED)");

@@ -21,6 +21,8 @@ class Meeting {
   // Waits for all ranks. Aborted when the meeting was broken before all arrived.
   absl::Status Arrive() {
     std::unique_lock lock(mutex_);
+    // Ranks wait for the number of the round and not for the count, which a fast rank may raise for
+    // the next round before a slow one wakes.
     const int64_t round = round_;
     if (++arrived_ == static_cast<int>(buffers_.size())) {
       arrived_ = 0;
@@ -62,6 +64,7 @@ class Meetings {
   Meeting* Add() {
     std::lock_guard lock(mutex_);
     meetings_.push_back(std::make_unique<Meeting>(world_size_));
+    // A rank may have aborted before this call; then nothing else would break the new meeting.
     if (broken_) meetings_.back()->Break();
     return meetings_.back().get();
   }
@@ -95,9 +98,11 @@ class ThreadedCommunicator final : public Communicator {
     RETURN_IF_ERROR(meeting_->Arrive());
     for (int r = 0; r < world_size_; ++r) {
       const Shard part = ShardOf(values.size(), r, world_size_);
+      // Others read this rank's own part meanwhile, so it must not be written.
       if (r == rank_) continue;
       std::copy_n(meeting_->Shown<float>(r) + part.begin, part.size(), values.data() + part.begin);
     }
+    // A buffer may change or be freed only after all ranks have copied from it.
     return meeting_->Arrive();
   }
 

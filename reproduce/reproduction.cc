@@ -153,8 +153,11 @@ class ExperimentRun {
     SlotPlan work{.slots = options_.slots, .slots_of_hosts = options_.slots_of_hosts};
     std::vector<size_t> indices;
     ASSIGN_OR_RETURN(AnalysisClient analysis, session_.Analysis());
-    TunedRuns tunings(plan_, std::move(analysis), options_.prepare_task,
-                      options_.output_dir / "converted", board_);
+    // In the home, as the runs are: their specs name the model that they start from, so a command
+    // with another output directory finds them only if the path is the same.
+    TunedRuns tunings(
+        plan_, std::move(analysis), options_.prepare_task,
+        std::filesystem::absolute(session_.options.home) / "reproductions" / "converted", board_);
     for (size_t i = 0; i < plan_.runs.size(); ++i) {
       const PlannedRun& run = plan_.runs[i];
       if (run.arm.tuning.has_value() != tuned) continue;

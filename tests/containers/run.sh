@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the image and runs docker-compose.yml with podman: a corpus job with two remote embedders
 # and two neighbor shards and a training run on two ranks, while every service is restarted. Checks
-# what Prometheus scrapes. Needs root, podman, podman-compose and a Debian mirror; port 7077 must be
-# free. Runs as `ctest -L containers`, which the test command leaves out.
+# what Prometheus scrapes. Needs root, podman, podman-compose, iptables and a Debian mirror; port
+# 7077 must be free. Runs as `ctest -L containers`, which the test command leaves out.
 #
 #   tests/containers/run.sh
 #
@@ -18,7 +18,7 @@ skip() { echo "containers: skipped: $*"; exit 77; }
 fail() { echo "containers: FAILED: $*" >&2; exit 1; }
 log() { echo "containers: $*, ${SECONDS} s"; }
 [ "$(id -u)" -eq 0 ] || skip "not root"
-for program in podman podman-compose debootstrap python3; do
+for program in podman podman-compose iptables debootstrap python3; do
   command -v "$program" > /dev/null || skip "$program is not installed"
 done
 

@@ -1,0 +1,209 @@
+// `braid reproduce --paper`, `--experiment` and `--routers`, with few steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/cli_fixture.h"
+#include "tests/cli/reproduce_fixture.h"
+
+namespace braid {
+namespace reproduce_papers_test {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using reproduce_fixture::WriteCorpus;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ReproducePapersTest : public reproduce_fixture::ReproduceFixture {};
+
+// Two arms of another paper, from text to verdicts.
+TEST_F(ReproducePapersTest, TestsAnotherPaperWithSomeOfItsArms) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const Arguments command = {"reproduce", corpus.string(),
+                             "--paper",   "smoe-dropout",
+                             "--arms",    "dense-dropout,smoe-dropout",
+                             "--steps",   "10",
+                             "--output",  (root_ / "result").string(),
+                             "--json"};
+  const fs::path left = root_ / "result/.reproduction.html.braid-0123456789abcdef";
+  fs::create_directories(left);
+  const std::vector<fs::path> of_user = {root_ / "result/reproduction.html.tmp",
+                                         root_ / "result/reproduction.json.tmp",
+                                         root_ / "result/seconds.tmp"};
+  for (const fs::path& file : of_user) std::ofstream(file) << "of the user";
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_FALSE(fs::exists(left)) << "a killed command left it";
+  for (const fs::path& file : of_user) EXPECT_EQ(Contents(file), "of the user") << file;
+  const json reproduction = json::parse(first.output);
+  EXPECT_EQ(reproduction["experiment"], "smoe-dropout");
+  EXPECT_EQ(reproduction["runs"].size(), 2);
+  EXPECT_NE(reproduction["datasets"]["random"], reproduction["datasets"]["repeated"]);
+  ASSERT_EQ(reproduction["claims"].size(), 9);
+  const json& claims = reproduction["claims"];
+  EXPECT_TRUE(claims[1]["parts"][0]["effect"].is_number()) << claims[1];
+  for (int doubling = 0; doubling < 4; ++doubling) {
+    EXPECT_TRUE(claims[2]["parts"][doubling]["effect"].is_number()) << claims[2];
+  }
+  EXPECT_EQ(claims[3]["verdict"], "not measured");
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("Reproduction of SMoE-Dropout"), HasSubstr("smoe_dropout.md")));
+  EXPECT_EQ(Run(command).exit_code, 0);
+  EXPECT_EQ(NumRuns(), 2);
+}
+
+// Returns a directory with a few examples of the tasks of fine-tuning experiments.
+fs::path WriteTasks(const fs::path& directory) {
+  const auto write = [&](const std::string& path, int count, const auto& line) {
+    fs::create_directories((directory / path).parent_path());
+    std::ofstream file(directory / path, std::ios::binary);
+    for (int i = 0; i < count; ++i) file << line(i);
+  };
+  const auto review = [](int i) {
+    return (i % 2 ? "good film " : "bad film ") + std::to_string(i) + "\t" + std::to_string(i % 2) +
+           "\n";
+  };
+  write("sst2/train.tsv", 60, review);
+  write("sst2/dev.tsv", 12, review);
+  const auto polarity = [](int i) {
+    return std::string(i % 2 ? "\"2\",\"good " : "\"1\",\"bad ") + std::to_string(i);
+  };
+  write("amazon/test.csv", 8, [&](int i) { return polarity(i) + "\",\"as seen\"\n"; });
+  write("yelp/test.csv", 8, [&](int i) { return polarity(i) + "\"\n"; });
+  const auto problem = [](int i) {
+    return (i == 0 ? "Question,Equation\n" : "") + std::string("Add number0 to number1 in case ") +
+           std::to_string(i) + " ?," + (i % 2 ? "+" : "-") + " number0 number1\n";
+  };
+  write("mawps/train.csv", 60, problem);
+  write("mawps/dev.csv", 8, problem);
+  return directory;
+}
+
+// Base models, conversions, fine-tuning runs, scores on tasks with and without routing, verdicts.
+TEST_F(ReproducePapersTest, TestsAPaperOnFineTuning) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  Arguments command = {"reproduce",
+                       corpus.string(),
+                       "--paper",
+                       "emoe",
+                       "--tasks",
+                       WriteTasks(root_ / "tasks").string(),
+                       "--arms",
+                       "initial,plain,emoe,learned-gate,copies",
+                       "--steps",
+                       "10",
+                       "--json",
+                       "--output",
+                       (root_ / "result").string()};
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const json reproduction = json::parse(first.output);
+  ASSERT_EQ(reproduction["runs"].size(), 10);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(reproduction["runs"][i]["heldout_loss"].is_number());
+  }
+  for (size_t i = 2; i < 10; ++i) {
+    const json& run = reproduction["runs"][i];
+    ASSERT_FALSE(run["scores"].empty()) << run;
+    EXPECT_GT(run["training_loss"], 0) << run;
+    for (const json& score : run["scores"]) EXPECT_TRUE(score["answer_loss"].is_number()) << run;
+  }
+  const json& claims = reproduction["claims"];
+  ASSERT_EQ(claims.size(), 12);
+  for (const size_t claim : {0, 1, 2, 3, 4, 10}) {
+    EXPECT_TRUE(claims[claim]["parts"][0]["effect"].is_number()) << claims[claim];
+  }
+  // All experts together are the dense model; with half of them it is another one.
+  EXPECT_NE(claims[4]["parts"][0]["effect"], 0);
+  EXPECT_TRUE(claims[4]["parts"][1]["effect"].is_number()) << claims[4];
+  EXPECT_EQ(claims[6]["verdict"], "not measured");
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("Reproduction of EMoE"), HasSubstr("Fine-tuned models")));
+
+  // A repeated command and another paper find the runs, whatever the output directory.
+  command.back() = (root_ / "another result").string();
+  const Outcome again = Run(command);
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(json::parse(again.output)["claims"], claims);
+  EXPECT_EQ(NumRuns(), 10);
+  const Outcome other =
+      Run({"reproduce", corpus.string(), "--paper", "molex", "--tasks", (root_ / "tasks").string(),
+           "--arms", "plain,molex,random-layer", "--steps", "10", "--json"});
+  ASSERT_EQ(other.exit_code, 0) << other.errors;
+  EXPECT_EQ(NumRuns(), 14);
+  const json parts = json::parse(other.output)["claims"][0]["parts"];
+  EXPECT_TRUE(parts[0]["effect"].is_number()) << parts;  // plain minus molex
+  EXPECT_FALSE(parts[1].contains("effect")) << parts;    // no frozen gate was trained
+  EXPECT_TRUE(parts[2]["effect"].is_number()) << parts;  // random layers minus molex
+  EXPECT_NE(parts[0]["effect"], parts[2]["effect"]);
+  const json robust = json::parse(other.output)["claims"][3]["parts"];
+  EXPECT_TRUE(robust[2]["effect"].is_number()) << robust;
+}
+
+TEST_F(ReproducePapersTest, RefusesTasksThatAreMissingOrNotUsed) {
+  const fs::path tasks = WriteTasks(root_ / "tasks");
+  const auto errors = [&](Arguments more) {
+    Arguments command = {"reproduce", (root_ / "corpus.jsonl").string()};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = Run(command);
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.errors;
+  };
+  EXPECT_THAT(errors({"--paper", "emoe"}), HasSubstr("--tasks: got none"));
+  EXPECT_THAT(errors({"--tasks", tasks.string()}), HasSubstr("which has no tasks"));
+  fs::remove(tasks / "mawps/train.csv");
+  EXPECT_THAT(errors({"--paper", "molex", "--tasks", tasks.string()}),
+              HasSubstr("got no training file"));
+  fs::remove(tasks / "yelp/test.csv");
+  EXPECT_THAT(errors({"--paper", "emoe", "--tasks", tasks.string()}), HasSubstr("yelp/test.csv"));
+}
+
+TEST_F(ReproducePapersTest, TestsTheQuestionOfOrder) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 1'500'000, /*labeled=*/true);
+  const Outcome outcome = Run({"reproduce", corpus.string(), "--experiment", "order", "--arms",
+                               "dense-16-document,dense-random-first", "--steps", "12", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const json reproduction = json::parse(outcome.output);
+  ASSERT_EQ(reproduction["claims"].size(), 9);
+  ASSERT_EQ(reproduction["runs"].size(), 3);
+  for (const json& run : reproduction["runs"]) EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
+  EXPECT_EQ(reproduction["claims"][4]["verdict"], "not measured");
+}
+
+// All nine models once, from text to verdicts.
+TEST_F(ReproducePapersTest, ComparesRouters) {
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 1'500'000, /*labeled=*/true);
+  const Arguments command = {"reproduce", corpus.string(), "--paper",
+                             "lory",      "--routers",     "--steps",
+                             "12",        "--output",      (root_ / "result").string(),
+                             "--json"};
+  const Outcome first = Run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const json reproduction = json::parse(first.output);
+  EXPECT_EQ(reproduction["experiment"], "routers");
+  ASSERT_EQ(reproduction["runs"].size(), 18);
+  for (const json& run : reproduction["runs"]) EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
+  ASSERT_EQ(reproduction["claims"].size(), 8);
+  for (const json& claim : reproduction["claims"]) {
+    for (const json& part : claim["parts"]) {
+      const bool measured =
+          claim["number"] != 2 || part["name"].get<std::string>().find("time") == std::string::npos;
+      EXPECT_EQ(part["effect"].is_number(), measured) << part;
+    }
+  }
+  EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
+              AllOf(HasSubstr("Soft merging against other routers"), HasSubstr("routers.md")));
+  EXPECT_EQ(Run(command).exit_code, 0);
+  EXPECT_EQ(NumRuns(), 18);
+  EXPECT_THAT(Run({"reproduce", corpus.string(), "--paper", "emoe", "--routers"}).errors,
+              HasSubstr("--routers: got it with emoe, expected --paper lory"));
+}
+
+}  // namespace reproduce_papers_test
+}  // namespace braid

@@ -83,9 +83,11 @@ struct NeighborClient::Connection {
     for (int failures = 0;; ++failures) {
       const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
       const auto limit = failures == 0 ? deadline : std::min(deadline, left);
-      const absl::Status status =
+      absl::Status status =
           CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
       if (Stops(stop)) return absl::CancelledError("the search was cancelled");
+      // Not by this client: a server that shuts down cancels the calls that it has not answered.
+      if (absl::IsCancelled(status)) status = absl::UnavailableError("the server shuts down");
       if (!IsTransientSearchError(status)) return status;
       if (problem.ok() || absl::IsUnavailable(status)) problem = PlainConnectionError(status);
       waiting.Report(problem);

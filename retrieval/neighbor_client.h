@@ -21,7 +21,8 @@ struct NeighborClientOptions {
   // Deadline of one attempt; sealing, which may write for minutes, has its own.
   std::chrono::milliseconds deadline{60'000};
   std::chrono::milliseconds seal_deadline{600'000};
-  // Maximum time for which a call that fails with UNAVAILABLE or DEADLINE_EXCEEDED is repeated.
+  // Maximum time for which a call is repeated that fails with UNAVAILABLE or DEADLINE_EXCEEDED, or
+  // that the server cancels because it shuts down.
   std::chrono::milliseconds give_up_after{300'000};
   // Called from any thread when the server does not answer: with its address, why, and how long the
   // call waits for it; with "" once the server has answered.

@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "braid/v1/neighbors.grpc.pb.h"
@@ -44,7 +45,8 @@ std::vector<float> RandomDocuments(int64_t n, int32_t d, uint32_t seed) {
   return values;
 }
 
-// Delays answers to searches by up to some milliseconds.
+// Delays answers by up to some milliseconds, and cancels every eighth call but that of Drop, which
+// is not repeated, as a server that shuts down does.
 class LateService final : public v1::NeighborService::Service {
  public:
   LateService(const std::string& address, uint32_t seed)
@@ -55,7 +57,9 @@ class LateService final : public v1::NeighborService::Service {
 #define BRAID_FORWARD(Method, Request, Response)                                                \
   grpc::Status Method(grpc::ServerContext*, const v1::Request* request, v1::Response* response) \
       override {                                                                                \
-    Wait();                                                                                     \
+    if (Wait() && !std::is_same_v<v1::Request, v1::DropShardRequest>) {                         \
+      return grpc::Status(grpc::StatusCode::CANCELLED, "");                                     \
+    }                                                                                           \
     grpc::ClientContext context;                                                                \
     return stub_->Method(&context, *request, response);                                         \
   }
@@ -69,16 +73,20 @@ class LateService final : public v1::NeighborService::Service {
 #undef BRAID_FORWARD
 
  private:
-  void Wait() {
+  // Returns whether to cancel the call.
+  bool Wait() {
     std::unique_lock lock(mutex_);
     const std::chrono::microseconds delay(random_() % 4000);
+    const bool cancels = ++calls_ % 8 == 0;
     lock.unlock();
     std::this_thread::sleep_for(delay);
+    return cancels;
   }
 
   std::unique_ptr<v1::NeighborService::Stub> stub_;
   std::mutex mutex_;
   std::mt19937 random_;
+  int calls_ = 0;
 };
 
 class ShardedSearchTest : public testing::Test {

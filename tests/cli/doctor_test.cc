@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "cli/machine_checks.h"
 #include "cli/need_checks.h"
@@ -31,7 +32,7 @@ std::vector<RankFindings> TwoHosts() {
   return ranks;
 }
 
-const Finding& Named(const Findings& findings, const std::string& what) {
+const Finding& Named(const Findings& findings, std::string_view what) {
   for (const Finding& finding : findings) {
     if (finding.what == what) return finding;
   }

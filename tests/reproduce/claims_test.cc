@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <string_view>
 
 namespace braid {
 namespace claims_test {
@@ -88,7 +89,7 @@ class Experiment {
   std::map<std::pair<std::string, std::string>, double> shifts_;
 };
 
-const ClaimPart& Part(const Claim& claim, const std::string& name) {
+const ClaimPart& Part(const Claim& claim, std::string_view name) {
   const auto found = std::ranges::find(claim.parts, name, &ClaimPart::name);
   EXPECT_NE(found, claim.parts.end()) << name;
   return *found;

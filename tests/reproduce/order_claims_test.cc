@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "absl/strings/match.h"
 #include "reproduce/order/order_experiment.h"
 #include "reproduce/reproduction_plan.h"
@@ -12,7 +14,7 @@ namespace order_claims_test {
 
 constexpr ClaimSettings kSettings = {.bootstrap = {.samples = 300}};
 
-const ClaimPart& PartOf(const Claim& claim, const std::string& name) {
+const ClaimPart& PartOf(const Claim& claim, std::string_view name) {
   for (const ClaimPart& part : claim.parts) {
     if (part.name == name) return part;
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "reproduce/emoe/emoe_experiment.h"
 #include "reproduce/molex/molex_experiment.h"
@@ -21,7 +22,7 @@ using testing::HasSubstr;
 const DatasetDirs kData = {{"random", "/data/r"}};
 const Experiment* const kExperiments[] = {&EmoeExperiment(), &MolexExperiment()};
 
-const PlannedRun& RunOf(const ReproductionPlan& plan, const std::string& name) {
+const PlannedRun& RunOf(const ReproductionPlan& plan, std::string_view name) {
   return *std::ranges::find(plan.runs, name, &PlannedRun::name);
 }
 

@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 int main(int argc, char** argv) {
@@ -17,19 +17,31 @@ int main(int argc, char** argv) {
   std::ofstream record(std::string(directory ? directory : "/tmp") + "/host_agent." + host);
   for (int i = 2; i < argc; ++i) record << argv[i] << "\n";
   record.close();
-  // Open MPI hands over a line for the remote shell: assignments of PATH, each ended by a
-  // semicolon, then the command, whose words need no quoting but some of which have quotes.
+  // Open MPI hands over a line for the remote shell: assignments, each ended by a semicolon, then
+  // the command, some of whose words have quotes.
   std::vector<std::string> words;
+  std::string word;
+  bool quoted = false;
+  const auto end_word = [&] {
+    if (!word.empty()) words.push_back(std::exchange(word, {}));
+  };
   for (int i = 2; i < argc; ++i) {
-    std::istringstream line(argv[i]);
-    for (std::string word; line >> word;) {
-      std::erase(word, '"');
-      words.push_back(word);
-      if (word == ";") words.clear();
+    for (const char c : std::string(argv[i])) {
+      if (c == '"') {
+        quoted = !quoted;
+      } else if (c == ';' && !quoted) {
+        word.clear();
+        words.clear();
+      } else if (c == ' ' && !quoted) {
+        end_word();
+      } else {
+        word += c;
+      }
     }
+    end_word();
   }
   std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
+  for (std::string& argument : words) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   if (unshare(CLONE_NEWUTS) != 0 || sethostname(host.c_str(), host.size()) != 0) return 3;
   execvp(pointers[0], pointers.data());

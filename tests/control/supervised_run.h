@@ -149,7 +149,10 @@ class SupervisedRun : public testing::Test {
                                             "OPENBLAS_NUM_THREADS=1",
                                             "OMPI_MCA_btl_vader_single_copy_mechanism=none"};
     for (const std::string& variable : TrainerEnvironment()) {
-      if (variable.starts_with("OPENBLAS_") && !variable.starts_with("OPENBLAS_NUM_THREADS=")) {
+      const bool decides_kernels =
+          variable.starts_with("OPENBLAS_") && !variable.starts_with("OPENBLAS_NUM_THREADS=");
+      // Open MPI 5 does not start without a home directory.
+      if (decides_kernels || variable.starts_with("HOME=")) {
         environment.push_back(variable);
       }
     }

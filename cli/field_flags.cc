@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
@@ -67,6 +68,20 @@ void CheckRange(const FieldDescriptor& field, CLI::Option* option) {
   }
 }
 
+// Newer versions of CLI11 pass on what follows the = of a flag that has a function, and count any
+// text as 0.
+CLI::Validator FlagValue() {
+  return CLI::Validator(
+      [](std::string& text) {
+        int64_t count = 0;
+        if (text == "true" || text == "false" || absl::SimpleAtoi(text, &count)) {
+          return std::string();
+        }
+        return absl::StrCat("got \"", text, "\", expected true, false or no value");
+      },
+      "");
+}
+
 std::string HelpText(const FieldHelp& help, const std::string& full_path) {
   return absl::StrCat(
       help.summary,
@@ -80,10 +95,14 @@ CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const s
   const FieldHelp help = RequireFieldHelp(message_, path);
   const std::string text = HelpText(help, prefix_ ? *prefix_ + path : "");
   if (help.field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
-    return command->add_flag_function(
-        flag,
-        [this, path](int64_t count) { values_.emplace_back(path, count > 0 ? "true" : "false"); },
-        text);
+    return command
+        ->add_flag_function(
+            flag,
+            [this, path](int64_t count) {
+              values_.emplace_back(path, count > 0 ? "true" : "false");
+            },
+            text)
+        ->check(FlagValue());
   }
   CLI::Option* option = nullptr;
   if (help.field->is_repeated()) {

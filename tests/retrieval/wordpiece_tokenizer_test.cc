@@ -252,14 +252,14 @@ class RandomTexts {
     for (int i = 0; i < parts; ++i) AppendPart(&text);
     return text;
   }
-  // Characters with the same properties in every Unicode version since 13.
+  // Characters with the same properties in every Unicode version since 13 (not U+1171E).
   const std::vector<int32_t>& characters() const { return characters_; }
 
  private:
   static bool IsOld(int32_t c) {
     UVersionInfo age;
     u_charAge(c, age);
-    return age[0] > 0 && age[0] <= 13 && !U_IS_SURROGATE(c);
+    return age[0] > 0 && age[0] <= 13 && !U_IS_SURROGATE(c) && c != 0x1171E;
   }
   int Below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
 

@@ -171,8 +171,8 @@ absl::Status ServingChild::Serve() {
 absl::Status ServingChild::Converse(pid_t pid, Streams& streams) {
   absl::Status status;
   while (status.ok() && streams.open && !ending()) status = Move(streams);
-  // A child that has closed its streams is exiting, and its exit code tells why. Any other one is
-  // killed at once: it has nothing to save.
+  // Closed streams mean that the child exits by itself; its exit code is reported. A child with
+  // open streams is killed at once, since it has nothing to save.
   const double end = SteadySeconds() + (streams.open ? 0 : kEndSeconds);
   bool overdue = false;
   const int exit_code = WaitForExit(

@@ -17,6 +17,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Tokens that are processed together, one per column: rows of k scores are shorter than a vector.
+// Blocks always have all columns, so that the vector loops treat each token alike: its weights do
+// not depend on its place or on the number of threads.
 constexpr int64_t kColumns = 64;
 // Tokens that one thread processes at a time.
 constexpr int64_t kGrain = 8 * kColumns;
@@ -37,15 +39,16 @@ void Weigh(const float* scores, const ChosenRows& choice, int64_t begin, int64_t
     for (int64_t t = 0; t < count; ++t) {
       const float* const row = scores + (first + t) * choice.num_experts;
       const int32_t* const experts = choice.experts + (first + t) * k;
-      for (int64_t i = 0; i < k; ++i) values[i * count + t] = row[experts[i]];
+      for (int64_t i = 0; i < k; ++i) values[i * kColumns + t] = row[experts[i]];
     }
-    std::copy_n(values.begin(), count, maximum.begin());
-    std::fill_n(sum.begin(), count, 0.0f);
-    Vector().softmax_block(values.data(), maximum.data(), sum.data(), correction.data(), k, count);
+    std::copy_n(values.begin(), kColumns, maximum.begin());
+    sum.fill(0);
+    Vector().softmax_block(values.data(), maximum.data(), sum.data(), correction.data(), k,
+                           kColumns);
     for (int64_t t = 0; t < count; ++t) {
       float* const row = weights + (first + t) * k;
       const float factor = 1 / sum[t];
-      for (int64_t i = 0; i < k; ++i) row[i] = values[i * count + t] * factor;
+      for (int64_t i = 0; i < k; ++i) row[i] = values[i * kColumns + t] * factor;
     }
   }
 }

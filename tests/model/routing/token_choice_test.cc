@@ -130,6 +130,21 @@ TEST(ChosenSoftmaxTest, SinglePrecisionEqualsDoubleForAnyShape) {
   }
 }
 
+// Any cut of the rows among threads gives the same bits.
+TEST(ChosenSoftmaxTest, WeightsOfATokenDoNotDependOnItsPlace) {
+  at::manual_seed(8);
+  const at::Tensor scores = at::randn({200, 16}, at::kFloat);
+  const at::Tensor chosen = std::get<1>(scores.topk(8)).to(at::kInt);
+  const at::Tensor all = ChosenSoftmax(scores, chosen);
+  for (const int64_t count : {1, 5, 37, 64, 101}) {
+    for (int64_t first = 0; first + count <= 200; first += count) {
+      const at::Tensor part =
+          ChosenSoftmax(scores.narrow(0, first, count), chosen.narrow(0, first, count));
+      EXPECT_TRUE(part.equal(all.narrow(0, first, count))) << first << " " << count;
+    }
+  }
+}
+
 TEST(ChosenSoftmaxTest, ScoreThatIsNotANumberReachesTheWeightsOfItsTokenOnly) {
   at::Tensor scores = at::randn({70, 4}, at::kFloat);
   scores[66][1] = std::nanf("");

@@ -17,7 +17,7 @@ const v1::ModelConfig& Base() {
   return *base;
 }
 
-std::string Seed(bool rs_lora, bool labels) {
+std::string AdapterSeed(bool rs_lora, bool labels) {
   v1::LoraConfig lora;
   lora.set_rank(4);
   lora.set_alpha(8);
@@ -31,13 +31,13 @@ std::string Seed(bool rs_lora, bool labels) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
-  return {Seed(false, false), Seed(true, true), R"({"peft_type": "LORA", "r": 2})"};
+std::vector<std::string> FUZZ_SEEDS(adapter_config)() {
+  return {AdapterSeed(false, false), AdapterSeed(true, true), R"({"peft_type": "LORA", "r": 2})"};
 }
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(adapter_config)(const uint8_t* data, size_t size) {
   const auto adapter = braid::ParseAdapterConfig(braid::AsText(data, size), "fuzz");
   if (!adapter.ok()) return 0;
   BRAID_CHECK(adapter->lora.rank() >= 1) << adapter->lora.DebugString();

@@ -9,7 +9,7 @@ namespace braid {
 namespace {
 
 // `attention` is further fields of the configuration, as text.
-std::string Seed(int num_experts, const std::string& attention = "") {
+std::string ModelSeed(int num_experts, const std::string& attention = "") {
   v1::ModelConfig model;
   model.set_num_layers(2);
   model.set_d_model(16);
@@ -29,14 +29,15 @@ std::string Seed(int num_experts, const std::string& attention = "") {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
-  return {Seed(0), Seed(4), Seed(0, "num_key_value_heads: 1 rope_scaling { type: LLAMA3_ROPE }"),
-          Seed(0, "head_dim: 6 qk_norm: true rope_scaling { type: LINEAR_ROPE }")};
+std::vector<std::string> FUZZ_SEEDS(config_json)() {
+  return {ModelSeed(0), ModelSeed(4),
+          ModelSeed(0, "num_key_value_heads: 1 rope_scaling { type: LLAMA3_ROPE }"),
+          ModelSeed(0, "head_dim: 6 qk_norm: true rope_scaling { type: LINEAR_ROPE }")};
 }
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(config_json)(const uint8_t* data, size_t size) {
   const auto model = braid::ParseConfigJson(braid::AsText(data, size), "fuzz");
   if (!model.ok()) return 0;
   BRAID_CHECK(braid::ResolveModelConfig(*model).ok()) << model->DebugString();

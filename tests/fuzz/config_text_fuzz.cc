@@ -18,7 +18,7 @@ Message Parse(std::string_view text) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(config_text)() {
   return {"paths: \"a.jsonl\" ingest { split_bytes: 600 strict: true } order: RANDOM seed: 7",
           "model { preset: \"tiny\" routing { num_experts: 8 moe_layers: [1, 3] } } world_size: 2",
           "ingest.max_document_bytes=-1",
@@ -29,7 +29,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(config_text)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   const std::string_view text = AsText(data, size);
   ResolveCorpusSpec(Parse<v1::CorpusSpec>(text)).status().IgnoreError();

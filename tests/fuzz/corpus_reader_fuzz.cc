@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-constexpr const char* kNames[] = {"a.jsonl", "a.txt", "a.jsonl.gz", "a.jsonl.zst"};
+constexpr const char* kCorpusNames[] = {"a.jsonl", "a.txt", "a.jsonl.gz", "a.jsonl.zst"};
 
 // The first byte selects the name and the settings.
 std::string Input(char choice, std::string_view bytes) {
@@ -60,7 +60,7 @@ void ReadCorpus(const std::string& path, const v1::IngestConfig& config) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(corpus_reader)() {
   const std::string lines =
       "{\"id\": 1, \"text\": \"first\"}\n{\"id\": 1, \"text\": \"again\"}\nbad\n"
       "{\"raw_content\": \"x\", \"domain\": \"../d\"}\n";
@@ -89,14 +89,14 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(corpus_reader)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   const int choice = size > 0 ? data[0] : 0;
   const std::string_view bytes = AsText(data, size).substr(size > 0 ? 1 : 0);
   const auto path = (choice & 128) != 0
                         ? directory.Put("a.parquet", bytes)
-                        : directory.Put(kNames[choice & 3], FileBytes(choice, bytes));
+                        : directory.Put(kCorpusNames[choice & 3], FileBytes(choice, bytes));
   ReadCorpus(path.string(), ConfigOf(choice));
   return 0;
 }

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(dataset_info)() {
   return {JoinParts(
       {R"({"sequence_length": 128, "vocab_size": 400, "eos_id": 2, "num_instances": 9,
            "num_tokens": 1161, "num_documents": 8, "num_heldout_documents": 1, "seed": 0, "domains": ["code", "law"], "order": "SIMILARITY",
@@ -18,7 +18,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(dataset_info)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   const std::vector<std::string> parts = SplitParts(AsText(data, size), 3);

@@ -7,8 +7,8 @@
 namespace braid {
 namespace {
 
-constexpr const char* kNames[] = {"texts.bin",      "text_offsets.npy", "ids.bin",
-                                  "id_offsets.npy", "domains.npy",      "domains.json"};
+constexpr const char* kStoreNames[] = {"texts.bin",      "text_offsets.npy", "ids.bin",
+                                       "id_offsets.npy", "domains.npy",      "domains.json"};
 
 template <class T>
 std::string Array(const char* descr, std::vector<T> values) {
@@ -19,7 +19,7 @@ std::string Array(const char* descr, std::vector<T> values) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(document_store)() {
   return {
       JoinParts({"onetwo", Array<int64_t>("<i8", {0, 3, 6}), "ab", Array<int64_t>("<i8", {0, 1, 2}),
                  Array<int32_t>("<i4", {0, 1}), "[\"code\", \"law\"]\n"})};
@@ -27,11 +27,11 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(document_store)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
-  const std::vector<std::string> parts = SplitParts(AsText(data, size), std::size(kNames));
-  for (size_t i = 0; i < std::size(kNames); ++i) directory.Put(kNames[i], parts[i]);
+  const std::vector<std::string> parts = SplitParts(AsText(data, size), std::size(kStoreNames));
+  for (size_t i = 0; i < std::size(kStoreNames); ++i) directory.Put(kStoreNames[i], parts[i]);
   const auto store = DocumentStore::Open(directory.path());
   if (!store.ok()) return 0;
   size_t bytes = 0;

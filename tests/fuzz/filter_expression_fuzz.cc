@@ -7,7 +7,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(filter_expression)() {
   return {"language_score > 0.8 and language = \"en\"",
           "not (a.b is null or `c d` not in ('x', 'it''s')) and e in (1, -2.5e3)",
           "flag and n <> 9223372036854775808 or s >= 'x' and not not flag != false"};
@@ -15,7 +15,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(filter_expression)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   const auto filter = RecordFilter::Parse(AsText(data, size));
   if (!filter.ok()) {

@@ -1,5 +1,11 @@
-// The functions that every fuzz target of this folder defines, for libFuzzer (CMake preset "fuzz")
-// and for fuzz_replay in an ordinary build.
+// What fuzz targets share. Each defines two functions, which libFuzzer calls (CMake preset "fuzz")
+// or, in an ordinary build, fuzz_replay:
+//
+//   namespace braid {
+//   std::vector<std::string> FUZZ_SEEDS(name)() { ... }  // valid inputs, by writers of the project
+//   }
+//   // Runs the target on any bytes. Returns 0; a failure ends the process.
+//   int FUZZ_INPUT(name)(const uint8_t* data, size_t size) { ... }
 #ifndef BRAID_TESTS_FUZZ_FUZZ_TARGET_H_
 #define BRAID_TESTS_FUZZ_FUZZ_TARGET_H_
 
@@ -11,13 +17,20 @@
 #include <string_view>
 #include <vector>
 
-// Runs the target on any bytes. Returns 0; a failure ends the process.
+#ifdef BRAID_LIBFUZZER
+// libFuzzer's name; a program has one target.
+#define FUZZ_SEEDS(name) FuzzSeeds
+#define FUZZ_INPUT(name) LLVMFuzzerTestOneInput
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+namespace braid {
+std::vector<std::string> FuzzSeeds();
+}
+#else
+#define FUZZ_SEEDS(name) FuzzSeeds_##name
+#define FUZZ_INPUT(name) FuzzInput_##name
+#endif
 
 namespace braid {
-
-// Returns valid inputs, made by the writers of the project.
-std::vector<std::string> FuzzSeeds();
 
 inline std::string_view AsText(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};

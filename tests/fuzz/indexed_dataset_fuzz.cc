@@ -6,7 +6,7 @@
 namespace braid {
 namespace {
 
-std::string Seed(int64_t vocab_size) {
+std::string DatasetSeed(int64_t vocab_size) {
   const FuzzDirectory directory;
   auto writer = *IndexedDatasetWriter::Create(directory.path() / "d", vocab_size);
   BRAID_CHECK(writer->AddSequence(std::vector<int32_t>{1, 2, 3}).ok());
@@ -19,11 +19,13 @@ std::string Seed(int64_t vocab_size) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() { return {Seed(100), Seed(100'000)}; }
+std::vector<std::string> FUZZ_SEEDS(indexed_dataset)() {
+  return {DatasetSeed(100), DatasetSeed(100'000)};
+}
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(indexed_dataset)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   const std::vector<std::string> parts = SplitParts(AsText(data, size), 2);

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(json_record)() {
   return {
       R"({"id": "a", "text": "one \u00e9\ud83d\ude00\n", "meta": {"source": [1, 2.5e3, null]}})",
       R"({"text": "a", "text": 1, "n": -12345678901234567890, "f": true})", R"(["text"])",
@@ -16,7 +16,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(json_record)(const uint8_t* data, size_t size) {
   static braid::JsonRecord record;
   std::string line(braid::AsText(data, size));
   line.reserve(size + braid::LineReader::kPaddingBytes);

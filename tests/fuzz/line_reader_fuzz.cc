@@ -20,14 +20,14 @@ void CheckLine(const Line& line, std::string_view text, size_t begin) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(line_reader)() {
   return {"a\n\nbb\r\nccc", "\xEF\xBB\xBF\n\n", std::string(64, 'x') + "\n" + std::string(65, 'y'),
           std::string(300, 'z') + "\nend\n"};
 }
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(line_reader)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   // With this first byte the input is not detected as compressed data.

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(manifest)() {
   const FuzzDirectory directory;
   std::vector<std::string> seeds;
   Manifest manifest = {.kind = "embed", .key = "0123", .files = {}, .settings = {}};
@@ -21,7 +21,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(manifest)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   directory.Put(kManifestName, AsText(data, size));

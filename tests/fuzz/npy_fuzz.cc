@@ -5,7 +5,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(npy)() {
   const std::vector<int64_t> matrix = {2, 3}, scalar = {}, empty = {0, 7},
                              vast = {0, int64_t{1} << 40, int64_t{1} << 40};
   return {FormatNpyHeader("<f4", matrix) + std::string(24, 'x'),
@@ -18,7 +18,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(npy)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   const auto header = ParseNpyHeader(AsText(data, size), "fuzz");

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(parquet)() {
   std::vector<std::string> seeds;
   for (const char* name : {"none-1.parquet", "encodings-2.parquet", "../bombs/prefixes.parquet"}) {
     seeds.push_back(*ReadFile(std::filesystem::path(BRAID_GOLDEN_PARQUET) / name));
@@ -16,7 +16,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(parquet)(const uint8_t* data, size_t size) {
   const std::string_view file = braid::AsText(data, size);
   const braid::ParquetBytes bytes = [file](int64_t offset,
                                            int64_t count) -> absl::StatusOr<std::string> {

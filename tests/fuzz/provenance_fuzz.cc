@@ -19,7 +19,7 @@ std::vector<std::string> TableNames() {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(provenance)() {
   const FuzzDirectory directory;
   const std::vector<ProvenanceSpan> spans = {{0, 0, 0, 0, 5}, {1, 0, 0, 5, 3}, {1, 3, 1, 0, 8}};
   const std::vector<std::string> ids = {"a", "", "a longer one"};
@@ -42,7 +42,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(provenance)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   static const std::vector<std::string> names = TableNames();

@@ -16,11 +16,11 @@
 #include "base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
-// CMakeLists.txt renames the functions of each target by appending its name, and lists the targets.
-#define FUZZ_TARGET(name)                                     \
-  extern "C" int FuzzOneInput_##name(const uint8_t*, size_t); \
-  namespace braid {                                           \
-  std::vector<std::string> FuzzSeeds_##name();                \
+// CMakeLists.txt lists the targets.
+#define FUZZ_TARGET(name)                       \
+  int FUZZ_INPUT(name)(const uint8_t*, size_t); \
+  namespace braid {                             \
+  std::vector<std::string> FUZZ_SEEDS(name)();  \
   }
 #include "fuzz_targets.inc"
 #undef FUZZ_TARGET
@@ -35,7 +35,7 @@ struct Target {
 };
 
 constexpr Target kTargets[] = {
-#define FUZZ_TARGET(name) {#name, FuzzOneInput_##name, FuzzSeeds_##name},
+#define FUZZ_TARGET(name) {#name, FUZZ_INPUT(name), FUZZ_SEEDS(name)},
 #include "fuzz_targets.inc"
 #undef FUZZ_TARGET
 };

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(resume_point)() {
   const FuzzDirectory directory;
   ResumeRecord record = {
       .stage = "embed", .key = "0123", .finished = {}, .scratch = {}, .point = {}};
@@ -22,7 +22,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(resume_point)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   directory.Put(kResumePointName, AsText(data, size));

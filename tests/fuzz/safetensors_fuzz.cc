@@ -4,7 +4,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(safetensors)() {
   const auto placed = PlaceTensors({{"w", DType::kF32, {2, 3}},
                                     {"b", DType::kBF16, {5}},
                                     {"s", DType::kU8, {}},
@@ -16,7 +16,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(safetensors)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   const auto header = ParseSafetensorsHeader(AsText(data, size), "fuzz");
   if (!header.ok()) return 0;

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(sentence_model)() {
   return {
       R"(0[{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
            {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])",
@@ -23,7 +23,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(sentence_model)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   if (size == 0) return 0;
   const std::string_view text = AsText(data, size).substr(1);

@@ -15,14 +15,14 @@ std::string Piece(const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(sentencepiece_model)() {
   const std::string pieces = Piece("<unk>") + Piece("<s>") + Piece("a") + Piece("bc");
   return {pieces + "\x12\x04\x20\x80\x10\x28"s + "\x1a\x02\x0a\0"s, pieces};
 }
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(sentencepiece_model)(const uint8_t* data, size_t size) {
   braid::CheckSentencePieceModel("fuzz", braid::AsText(data, size)).IgnoreError();
   return 0;
 }

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(supervised_records)() {
   return {
       R"([{"instruction": "a", "input": "b", "output": "c", "history": [["d", "e"]]}, {"instruction": "f", "output": ""}])",
       "{\"prompt\": \"a\", \"completion\": \"b\"}\n\n{\"prompt\": \"\", \"completion\": \" \"}",
@@ -17,7 +17,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(supervised_records)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   std::optional<RecordFormat> format;
   const auto take = [&](const nlohmann::json& object, const std::string& place) -> absl::Status {

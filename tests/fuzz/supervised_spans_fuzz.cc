@@ -7,7 +7,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(supervised_spans)() {
   const auto file = [](int64_t rows, std::initializer_list<int32_t> values) {
     const std::vector<int64_t> shape = {rows, 4};
     std::string bytes = FormatNpyHeader("<i4", shape);
@@ -21,7 +21,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(supervised_spans)(const uint8_t* data, size_t size) {
   using namespace braid;  // NOLINT
   static const FuzzDirectory directory;
   static const IndexedDataset instances = [] {

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(tokenizer_json)() {
   return {JoinParts({TinyTokenizerJson({}), "the cat's  12\n \xff\u0301<|endoftext|>"}),
           JoinParts({TinyTokenizerJson({.normalizer = {{"type", "NFC"}}, .ignore_merges = true}),
                      "\u212b 3 tab"}),
@@ -17,7 +17,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(tokenizer_json)(const uint8_t* data, size_t size) {
   const auto parts = braid::SplitParts(braid::AsText(data, size), 3);
   std::string text = parts[0];
   if (!parts[2].empty()) {

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(wordpiece)() {
   const std::string vocabulary = "[UNK]\n[CLS]\n[SEP]\na\n##b\ncafe\n##σ\nς\n中\n.\n";
   return {JoinParts({vocabulary, "Café ab ΑΣ. 中\u0301\u200b \xff[SEP]"}),
           JoinParts({vocabulary, "≠\u1b44\u302e\U0001d165Σ"})};
@@ -13,7 +13,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(wordpiece)(const uint8_t* data, size_t size) {
   const auto parts = braid::SplitParts(braid::AsText(data, size), 2);
   const auto vocabulary = braid::WordPieceVocabulary::Parse(parts[0], "fuzz");
   if (!vocabulary.ok()) return 0;

@@ -4,7 +4,7 @@
 
 namespace braid {
 
-std::vector<std::string> FuzzSeeds() {
+std::vector<std::string> FUZZ_SEEDS(xml_records)() {
   return {
       "<?xml version=\"1.0\" encoding=\"UTF-8\" ?>\n<all>\n<p id=\"1\" x='&lt;&#233;'>\n<a>one "
       "&amp; "
@@ -15,7 +15,7 @@ std::vector<std::string> FuzzSeeds() {
 
 }  // namespace braid
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+int FUZZ_INPUT(xml_records)(const uint8_t* data, size_t size) {
   const auto records =
       braid::ParseXmlRecords({reinterpret_cast<const char*>(data), size}, "x.xml", "p");
   if (!records.ok()) return 0;

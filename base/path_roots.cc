@@ -229,7 +229,8 @@ absl::Status PathRoots::Check(const fs::path& path) const {
     const int link = OpenBeneath(at, O_PATH | O_NOFOLLOW);
     if (link >= 0) close(link);
     if (link >= 0 || at.ends_with("/.")) return Outside(path);
-    at.resize(at.rfind('/'));
+    // The last directory to look at is "/", which may be a root.
+    at.resize(at == "/" ? 0 : std::max<size_t>(at.rfind('/'), 1));
   }
   return Outside(path);
 }

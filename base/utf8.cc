@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace braid {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+}  // namespace
 
 bool IsValidUtf8(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
@@ -25,6 +30,17 @@ size_t ValidCharacterLength(std::string_view text) {
   if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
   if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
   return length;
+}
+
+std::string ReplaceInvalidUtf8(std::string_view text) {
+  if (IsValidUtf8(text)) return std::string(text);
+  std::string valid;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = ValidCharacterLength(text.substr(i));
+    valid += length == 0 ? kReplacement : text.substr(i, length);
+    i += length == 0 ? 1 : length;
+  }
+  return valid;
 }
 
 int64_t CountCharacters(std::string_view text) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace braid {
@@ -30,6 +31,9 @@ bool IsValidUtf8(std::string_view text);
 // Returns the length in bytes of the valid character at the start of `text`, which must not be
 // empty; 0 if the bytes there are not a valid character.
 size_t ValidCharacterLength(std::string_view text);
+
+// Returns `text` with each byte that is not part of a valid character replaced by U+FFFD.
+std::string ReplaceInvalidUtf8(std::string_view text);
 
 // Returns the number of characters.
 int64_t CountCharacters(std::string_view text);

@@ -16,19 +16,6 @@ namespace {
 
 using IdsByPiece = absl::flat_hash_map<std::string, int32_t>;
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
-// Returns `text` with each byte that is not part of a valid character replaced by U+FFFD.
-std::string ReplaceInvalidBytes(std::string_view text) {
-  std::string valid;
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = ValidCharacterLength(text.substr(i));
-    valid += length == 0 ? kReplacement : text.substr(i, length);
-    i += length == 0 ? 1 : length;
-  }
-  return valid;
-}
-
 absl::StatusOr<std::array<int32_t, 256>> IdsOfBytes(const IdsByPiece& ids,
                                                     const std::string& path) {
   std::array<int32_t, 256> result;
@@ -174,7 +161,7 @@ void ByteLevelTokenizer::CutAt(const Searched& searched, std::string_view text, 
 bool ByteLevelTokenizer::ForEachPiece(std::string_view text, PieceSink piece,
                                       TokenSink token) const {
   std::string valid;
-  if (!IsValidUtf8(text)) text = valid = ReplaceInvalidBytes(text);
+  if (!IsValidUtf8(text)) text = valid = ReplaceInvalidUtf8(text);
   CutAt(
       before_normalization_, text,
       [&](std::string_view rest) {
@@ -213,7 +200,7 @@ std::string ByteLevelTokenizer::Decode(std::span<const int32_t> tokens) const {
     BRAID_CHECK(id >= 0 && id < vocab_size()) << id << " of " << vocab_size();
     bytes += bytes_[static_cast<size_t>(id)];
   }
-  return IsValidUtf8(bytes) ? bytes : ReplaceInvalidBytes(bytes);
+  return IsValidUtf8(bytes) ? bytes : ReplaceInvalidUtf8(bytes);
 }
 
 std::string ByteLevelTokenizer::Piece(int32_t id) const {

@@ -255,9 +255,16 @@ absl::StatusOr<std::vector<FileSummary>> IndexedDatasetWriter::Commit() {
 }
 
 absl::StatusOr<IndexedDataset> IndexedDataset::Open(const std::filesystem::path& prefix) {
+  ASSIGN_OR_RETURN(MappedFile index, MappedFile::Open(IndexPath(prefix)));
+  ASSIGN_OR_RETURN(MappedFile tokens, MappedFile::Open(TokensPath(prefix)));
+  return FromFiles(std::move(index), std::move(tokens), prefix);
+}
+
+absl::StatusOr<IndexedDataset> IndexedDataset::FromFiles(MappedFile index, MappedFile tokens,
+                                                         const std::filesystem::path& prefix) {
   IndexedDataset dataset;
-  ASSIGN_OR_RETURN(dataset.index_, MappedFile::Open(IndexPath(prefix)));
-  ASSIGN_OR_RETURN(dataset.tokens_, MappedFile::Open(TokensPath(prefix)));
+  dataset.index_ = std::move(index);
+  dataset.tokens_ = std::move(tokens);
   RETURN_IF_ERROR(dataset.ParseIndex(prefix));
   RETURN_IF_ERROR(dataset.CheckSequences(prefix));
   RETURN_IF_ERROR(dataset.CheckDocuments(prefix));

@@ -95,6 +95,9 @@ class IndexedDataset {
   // Checks the whole index for consistency and against the length of the .bin. DATA_LOSS if they
   // disagree; INVALID_ARGUMENT for float or int64 elements.
   static absl::StatusOr<IndexedDataset> Open(const std::filesystem::path& prefix);
+  // The same for files that are mapped already; `prefix` is for messages.
+  static absl::StatusOr<IndexedDataset> FromFiles(MappedFile index, MappedFile tokens,
+                                                  const std::filesystem::path& prefix);
 
   int64_t num_sequences() const { return num_sequences_; }
   int64_t num_documents() const { return num_documents_; }

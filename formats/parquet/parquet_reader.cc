@@ -43,7 +43,11 @@ absl::StatusOr<std::string> ReadAt(const OpenFile& file, const std::filesystem::
     const ssize_t n = pread(file.descriptor, bytes.data() + done, bytes.size() - done,
                             offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError("read", path, errno);
+    if (n < 0) {
+      // UNAVAILABLE rather than DATA_LOSS: the content may be intact, and reading again may
+      // succeed.
+      return absl::UnavailableError(SystemError("read", path, errno).message());
+    }
     if (n == 0) return absl::DataLossError("the file became shorter while it was read");
     done += static_cast<size_t>(n);
   }

@@ -239,7 +239,7 @@ absl::Status ResolveDeduplicate(v1::DeduplicateConfig* deduplicate) {
   RETURN_IF_ERROR(CheckRange("deduplicate.max_heldout_containment",
                              deduplicate->max_heldout_containment(), 0.01, 2.0));
   RETURN_IF_ERROR(CheckRange("deduplicate.min_cosine", deduplicate->min_cosine(), 0.0, 1.0));
-  RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.0, 1.0));
+  RETURN_IF_ERROR(CheckRange("deduplicate.min_jaccard", deduplicate->min_jaccard(), 0.01, 1.0));
   return CheckRange("deduplicate.max_heldout_cosine", deduplicate->max_heldout_cosine(), 0.0, 2.0);
 }
 

@@ -79,7 +79,9 @@ class TextCollector {
     const fs::path plain = CompressionOf(name).empty() ? name : name.stem();
     const std::string extension = absl::AsciiStrToLower(plain.extension().string());
     const bool csv = extension == ".csv";
-    if (!csv && extension != ".tsv" && !JsonStrings(text.substr(0, text.find('\n')))) {
+    const std::string_view first =
+        text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!csv && extension != ".tsv" && !JsonStrings(first.substr(0, first.find('\n')))) {
       return Add(std::string(text), 0);
     }
     int64_t line = 1;

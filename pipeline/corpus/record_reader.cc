@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_error.h"
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
 #include "pipeline/corpus/json_line_records.h"
@@ -73,6 +74,8 @@ std::unique_ptr<RecordReader> RecordReader::Create(const CorpusFile& file,
 }
 
 absl::StatusOr<Record> DamageAt(int64_t offset, const absl::Status& error) {
+  // An input/output error is DATA_LOSS, too, but the file may be intact.
+  if (IsSystemError(error)) return error;
   const bool bomb = IsDecompressionBomb(error);
   if (!bomb && !absl::IsDataLoss(error) && !absl::IsInvalidArgument(error)) return error;
   return Record{.kind = RecordKind::kDamage,

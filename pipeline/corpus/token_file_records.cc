@@ -1,18 +1,39 @@
 #include "pipeline/corpus/token_file_records.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/mapped_file.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "formats/tokenizer.h"
 
 namespace braid {
+namespace {
+
+// Maps a file that is opened like other corpus files, so that no link leads out of the roots.
+absl::StatusOr<MappedFile> MapTokenFile(const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(const int descriptor,
+                   ClientRoots().Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  const absl::Cleanup close_it = [descriptor] { close(descriptor); };
+  return MappedFile::Map(descriptor, path);
+}
+
+}  // namespace
 
 absl::Status TokenFileRecords::Open() {
   std::filesystem::path prefix = file_.path;
-  ASSIGN_OR_RETURN(IndexedDataset dataset, IndexedDataset::Open(prefix.replace_extension()));
+  prefix.replace_extension();
+  ASSIGN_OR_RETURN(MappedFile index, MapTokenFile(IndexPath(prefix)));
+  ASSIGN_OR_RETURN(MappedFile tokens, MapTokenFile(TokensPath(prefix)));
+  ASSIGN_OR_RETURN(IndexedDataset dataset,
+                   IndexedDataset::FromFiles(std::move(index), std::move(tokens), prefix));
   dataset_ = std::move(dataset);
   return absl::OkStatus();
 }

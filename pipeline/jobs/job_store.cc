@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "pipeline/jobs/job_database.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
@@ -101,7 +102,7 @@ void JobStore::AppendEvent(int64_t number, v1::JobState state, const std::string
   v1::JobEvent event;
   event.set_time(clock_());
   event.set_state(state);
-  event.set_message(message);
+  event.set_message(ReplaceInvalidUtf8(message));
   if (progress != nullptr) *event.mutable_progress() = *progress;
   table_.AppendEvent(number, std::move(event));
   // The value that Changed() gives. After a rollback, watchers make one query too many.
@@ -258,10 +259,6 @@ absl::Status JobStore::RequeueOrphans() {
   return Transact([&]() -> absl::Status {
     for (const int64_t number : table_.InState(v1::JOB_RUNNING)) {
       if (FailIfDamaged(number)) continue;
-      if (table_.CancelRequested(number)) {
-        RETURN_IF_ERROR(Move(number, v1::JOB_CANCELLED, "cancelled").status());
-        continue;
-      }
       ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
       RETURN_IF_ERROR(FailAttempt(number, DiedDescription(job), 0));
     }
@@ -280,6 +277,9 @@ bool JobStore::FailIfDamaged(int64_t number) {
 
 // Requires: called within a transaction.
 absl::Status JobStore::FailAttempt(int64_t number, const std::string& cause, double first_delay) {
+  // Another attempt would drop the request to cancel, which may be newer than the worker's last
+  // look.
+  if (table_.CancelRequested(number)) return Move(number, v1::JOB_CANCELLED, "cancelled").status();
   ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
   const int failures = table_.CountFailure(number);
   const std::string failed = absl::StrCat("attempt ", job.attempts(), " failed: ", cause);

@@ -100,7 +100,8 @@ class JobStore {
   absl::Status Succeed(const std::string& id, const v1::JobResult& result);
   absl::Status Fail(const std::string& id, const std::string& error);
   // Records an attempt that failed with a transient error: queues the job again, to start after
-  // RetryDelaySeconds(failures, first_delay), or fails it after kMaxFailures (retry_policy.h).
+  // RetryDelaySeconds(failures, first_delay), or fails it after kMaxFailures (retry_policy.h). With
+  // a pending request to cancel, cancels it.
   absl::Status Retry(const std::string& id, const std::string& cause, double first_delay);
   absl::Status MarkCancelled(const std::string& id);
   absl::Status Requeue(const std::string& id, const std::string& why);
@@ -113,8 +114,9 @@ class JobStore {
   void Wake();
   // Returns a number that increases when the job may have changed, in this or another process.
   uint64_t VersionOf(const std::string& id);
-  // Sets a function that is called after every change by this process, on the thread that made it;
-  // nullptr removes it. Requires: no other thread uses the store.
+  // Sets a function that is called after every change by this process, on the thread that made it
+  // and with the store locked, so it must not use the store; nullptr removes it. Other threads may
+  // use the store meanwhile: an earlier function is not called any more once this returns.
   void SetListener(std::function<void()> listener);
 
  private:

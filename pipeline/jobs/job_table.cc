@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/crc32c.h"
+#include "base/utf8.h"
 #include "pipeline/jobs/job_id.h"
 
 namespace braid {
@@ -301,7 +302,8 @@ void JobTable::Update(int64_t number, const StateChange& change) {
                            " cancel_requested = 0, not_before = ?, result_crc = ? WHERE id = ?");
   const std::string result = change.result != nullptr ? Serialize(*change.result) : "";
   update.bind(1, static_cast<int>(change.state));
-  update.bind(2, change.error);
+  // An error may name a file whose name is not UTF-8, and no such text can be parsed again.
+  update.bind(2, ReplaceInvalidUtf8(change.error));
   if (change.result != nullptr) BindBlob(update, 3, result);
   update.bind(4, change.finished);
   update.bind(5, change.clear_stages ? 1 : 0);

@@ -33,8 +33,8 @@ struct PipelineOptions {
   double retry_seconds = 5;
 };
 
-// Creates the service. Errors: INVALID_ARGUMENT for a negative number of workers; those of creating
-// the home directory and opening its database.
+// Creates the service. Errors: INVALID_ARGUMENT for a negative number of workers and for a home
+// whose path is not UTF-8; those of creating the home directory and opening its database.
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const PipelineOptions& options);
 
 }  // namespace braid

@@ -28,12 +28,14 @@ constexpr int64_t kTokenizeBatchBytes = int64_t{8} << 20;
 constexpr int64_t kTokenizeBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 64;
 
+absl::StatusOr<TokenizerFile> ReadModel(const std::string& from) {
+  return ReadTokenizerFile(
+      from, [](const std::filesystem::path& path) { return ClientRoots().Read(path.string()); });
+}
+
 // Stores the user's tokenizer, after it has been loaded: an error names the user's file.
 absl::Status StoreModel(const std::string& from, const std::filesystem::path& to) {
-  ASSIGN_OR_RETURN(const TokenizerFile file,
-                   ReadTokenizerFile(from, [](const std::filesystem::path& path) {
-                     return ClientRoots().Read(path.string());
-                   }));
+  ASSIGN_OR_RETURN(const TokenizerFile file, ReadModel(from));
   RETURN_IF_ERROR(Tokenizer::Parse(file.bytes, file.path).status());
   return WriteFileAtomically(to, file.bytes);
 }
@@ -138,8 +140,9 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
     key.Add("sample_bytes", static_cast<int64_t>(config.sample_bytes()));
     key.Add("seed", static_cast<uint64_t>(resolved.seed()));
   } else {
-    ASSIGN_OR_RETURN(const std::string model, ClientRoots().Read(config.model_path()));
-    key.Add("model", model);
+    // What is stored depends on the files beside the model, too.
+    ASSIGN_OR_RETURN(const TokenizerFile model, ReadModel(config.model_path()));
+    key.Add("model", model.bytes);
   }
   if (config.begin_with_bos()) key.Add("begin_with_bos", int64_t{1});
   return key.Hex();

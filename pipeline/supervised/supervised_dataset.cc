@@ -229,13 +229,14 @@ std::filesystem::path HeldoutProvenancePath(const std::filesystem::path& dataset
 }
 
 std::string SupervisedKey(const SupervisedDataset& dataset) {
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   StageKey key("supervised", kSupervisedFormatVersion);
   key.Add("name", dataset.name)
       .Add("tokenizer", dataset.tokenizer_bytes)
       .Add("sequence_length", dataset.settings.sequence_length)
       .Add("pack", dataset.settings.pack)
       .Add("seed", dataset.settings.seed)
-      .Add("report", ReportOf(dataset).dump(-1, ' ', true));
+      .Add("report", ReportOf(dataset).dump(-1, ' ', true, kReplace));
   AddExamples(dataset.plan.training, &key);
   key.Add("validation", std::ssize(dataset.plan.validation.examples));
   AddExamples(dataset.plan.validation, &key);

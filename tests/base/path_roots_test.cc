@@ -304,6 +304,13 @@ TEST_F(PathRootsTest, LongPathsAreRefusedCheaply) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
+TEST_F(PathRootsTest, TheTopDirectoryAsRootAllowsNewNamesInIt) {
+  const PathRoots top = PathRoots::Create({"/"}, "").value();
+  EXPECT_OK(top.Check("/no-such-directory-of-braid"));
+  EXPECT_OK(top.Check("/no-such-directory-of-braid/new"));
+  EXPECT_FALSE(roots_.Check("/no-such-directory-of-braid").ok());
+}
+
 TEST_F(PathRootsTest, NeverReadsMoreThanTheLimit) {
   EXPECT_EQ(roots_.Read(In("data/file"), 4).value(), "fine");
   EXPECT_FAILS(roots_.Read(In("data/file"), 3), StatusCode::kInvalidArgument, "at most 3 bytes");

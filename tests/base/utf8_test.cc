@@ -50,6 +50,12 @@ TEST(Utf8Test, ValidatesLikeItsOracleForAllPairsOfBytesWithinText) {
   }
 }
 
+TEST(Utf8Test, ReplacesOnlyBytesOutsideOfCharacters) {
+  EXPECT_EQ(ReplaceInvalidUtf8("caf\xC3\xA9"), "caf\xC3\xA9");
+  EXPECT_EQ(ReplaceInvalidUtf8("caf\xE9.txt"), "caf\xEF\xBF\xBD.txt");
+  EXPECT_EQ(ReplaceInvalidUtf8("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");
+}
+
 TEST(Utf8Test, CountsAndLocatesCharacters) {
   const std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";  // 1, 2, 3, 4 and 1 bytes
   EXPECT_EQ(CountCharacters(text), 5);

@@ -39,7 +39,7 @@ std::shared_ptr<const Embedder> MakeHashing(int32_t dimension) {
   return *HashingEmbedder::Create({.dimension = dimension}, std::nullopt);
 }
 
-// Counts calls and texts; answers with `status`, or with an invalid answer if it is OK.
+// Counts calls; answers with `status`, or with an invalid answer if it is OK.
 class ScriptedEmbedder final : public Embedder {
  public:
   int32_t dimension() const override { return 2; }
@@ -48,14 +48,12 @@ class ScriptedEmbedder final : public Embedder {
                      std::span<float> vectors) const override {
     if (texts.empty()) return absl::OkStatus();
     ++num_calls;
-    largest_batch = std::max<size_t>(largest_batch, texts.size());
     std::ranges::fill(vectors, value);
     return num_failures-- > 0 ? failure : absl::OkStatus();
   }
 
   mutable std::atomic<int> num_calls = 0;
   mutable std::atomic<int> num_failures = 0;
-  mutable std::atomic<size_t> largest_batch = 0;
   absl::Status failure;
   float value = 0;
 };
@@ -251,8 +249,7 @@ TEST(EmbeddingClientTest, SendsTheBatchesOfASilentReplicaToAnother) {
   stuck->released = true;
 }
 
-// Behaves like an encoder on few cores: prefers small batches, is slow, and reads 5 bytes of a
-// text.
+// Behaves like an encoder: is slow, prefers small batches, and reads 5 bytes of a text.
 class SlowEmbedder final : public Embedder {
  public:
   explicit SlowEmbedder(std::chrono::milliseconds pause) : pause_(pause) {}

@@ -237,6 +237,13 @@ TEST(WordPieceTokenizerTest, ReadsATokenizerJsonWhereThereIsNoVocabulary) {
   EXPECT_FAILS(load(), kInvalid, "tokenizer.json", "[CLS]");
 }
 
+std::string Utf8Of(int32_t c) {
+  char bytes[4];
+  size_t size = 0;
+  U8_APPEND_UNSAFE(bytes, size, c);
+  return std::string(bytes, size);
+}
+
 // Returns seeded texts of all characters that matter to a step of the tokenization.
 class RandomTexts {
  public:
@@ -263,12 +270,7 @@ class RandomTexts {
   }
   int Below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
 
-  static void Append(int32_t c, std::string* text) {
-    char bytes[4];
-    size_t size = 0;
-    U8_APPEND_UNSAFE(bytes, size, c);
-    text->append(bytes, size);
-  }
+  static void Append(int32_t c, std::string* text) { *text += Utf8Of(c); }
   void AppendPart(std::string* text) {
     static const std::vector<std::string> kNotable = {
         " ",           "\t",           "\r\n",   "\u2028",     "\u00a0", "\u200b", "\u0301",
@@ -303,10 +305,7 @@ std::string TransparentVocabulary(const RandomTexts& texts) {
   std::string vocabulary = kSpecial;
   for (const int32_t c : texts.characters()) {
     if (c < 0x20 || (c >= 0x80 && c < 0xa0)) continue;
-    char bytes[4];
-    size_t size = 0;
-    U8_APPEND_UNSAFE(bytes, size, c);
-    vocabulary += std::string(bytes, size) + "\n##" + std::string(bytes, size) + "\n";
+    vocabulary += Utf8Of(c) + "\n##" + Utf8Of(c) + "\n";
   }
   for (const char* piece :
        {"low", "##er", "##per", "up", "don", "ab", "##ab", "##abc", "σσ", "##σς"}) {
@@ -380,12 +379,7 @@ TEST_F(WordPieceReferenceTest, AgreesOnThousandsOfRandomTexts) {
 TEST_F(WordPieceReferenceTest, AgreesOnEveryCharacter) {
   RandomTexts texts(7);
   std::vector<std::string> all;
-  for (const int32_t c : texts.characters()) {
-    char bytes[4];
-    size_t size = 0;
-    U8_APPEND_UNSAFE(bytes, size, c);
-    all.push_back("a" + std::string(bytes, size) + "b");
-  }
+  for (const int32_t c : texts.characters()) all.push_back("a" + Utf8Of(c) + "b");
   Compare(TransparentVocabulary(texts), all);
 }
 

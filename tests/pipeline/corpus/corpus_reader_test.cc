@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_error.h"
+#include "pipeline/corpus/record_reader.h"
 #include "tests/base/crafted_files.h"
 
 namespace braid {
@@ -313,6 +316,15 @@ TEST(DomainNameTest, IsSafeAsAFileName) {
   std::string longest;
   for (int i = 0; i < 40; ++i) longest += "新";
   EXPECT_EQ(DomainName(longest).size(), 78u);
+}
+
+TEST(DamageAtTest, AnErrorOfTheFileSystemIsNotDamage) {
+  const absl::Status failed = SystemError("open", "a.jsonl", EIO);
+  EXPECT_EQ(DamageAt(0, failed).status(), failed);
+  const auto damaged = DamageAt(7, absl::DataLossError("a.jsonl: wrong checksum"));
+  ASSERT_TRUE(damaged.ok()) << damaged.status();
+  EXPECT_EQ(damaged->kind, RecordKind::kDamage);
+  EXPECT_EQ(damaged->offset, 7);
 }
 
 }  // namespace corpus_reader_test

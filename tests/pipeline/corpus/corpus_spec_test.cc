@@ -125,6 +125,8 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
        [](auto* s) {
          s->mutable_deduplicate()->set_min_jaccard(std::numeric_limits<double>::quiet_NaN());
        }},
+      {"deduplicate.min_jaccard", "0",
+       [](auto* s) { s->mutable_deduplicate()->set_min_jaccard(0); }},
       {"deduplicate.max_heldout_containment", "3",
        [](auto* s) { s->mutable_deduplicate()->set_max_heldout_containment(3); }},
       {"deduplicate.near_duplicates", "simhash",

@@ -53,6 +53,14 @@ TEST(EvaluationTextsTest, ReadsFilesOfEachKind) {
   EXPECT_THAT(read.PlaceOf(10), EndsWith("e.txt"));
 }
 
+TEST(EvaluationTextsTest, ReadsJsonLinesAfterBlankOnes) {
+  const CraftedFiles files;
+  const auto path = files.Write("a.jsonl", "\n{\"x\": \"one\\ntwo\"}\n{\"x\": \"three\"}\n");
+  const EvaluationTexts read = Read({path.string()});
+  EXPECT_THAT(TextsOf(read), ElementsAre("", "one\ntwo", "three"));
+  EXPECT_THAT(read.PlaceOf(1), EndsWith("a.jsonl:2"));
+}
+
 TEST(EvaluationTextsTest, ReadsDeeplyNestedJsonAndLinesThatAreNotJson) {
   const CraftedFiles files;
   const std::string deep = std::string(100'000, '[') + "\"core\"" + std::string(100'000, ']');

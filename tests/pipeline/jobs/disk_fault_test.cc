@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +16,10 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "pipeline/corpus/corpus_reader.h"
 #include "tests/pipeline/jobs/faulty_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/pipeline/jobs/uninterrupted_job_test.h"
@@ -27,6 +30,18 @@ namespace disk_fault_test {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+
+// The error of every pread, if it is not 0.
+int g_pread_error = 0;
+
+// Replaces the function of the C library in the whole program.
+extern "C" ssize_t pread(int descriptor, void* data, size_t size, off_t offset) {
+  if (g_pread_error != 0) {
+    errno = g_pread_error;
+    return -1;
+  }
+  return syscall(SYS_pread64, descriptor, data, size, offset);
+}
 
 class DiskFaultTest : public UninterruptedJobTest {
  protected:
@@ -135,6 +150,18 @@ TEST_F(DiskFaultTest, DirectoryThatCannotBeWritten) {
               AllOf(HasSubstr("ingest: "), HasSubstr(home_.string()), HasSubstr("permissions")));
   fs::permissions(home_ / "store", fs::perms::owner_all);
   ExpectSameBytes();
+}
+
+TEST(DiskFaultReadTest, APageThatCannotBeReadIsNotADamagedOne) {
+  const std::vector<std::string> paths = {BRAID_TESTS_DIR "/formats/parquet/golden/none-1.parquet"};
+  const auto reader = CorpusReader::Open(paths, {}).value();
+  Document document;
+  std::vector<Reject> rejects;
+  g_pread_error = EIO;
+  const auto step = reader->Next(&document, &rejects);
+  g_pread_error = 0;
+  EXPECT_TRUE(absl::IsUnavailable(step.status())) << step.status();
+  EXPECT_TRUE(rejects.empty());
 }
 
 // Runs in its own mount namespace, for which the test needs root; otherwise it is skipped.

@@ -98,6 +98,15 @@ TEST_F(JobAttemptsTest, RetriesAfterADelayAndGivesUpAfterThreeFailures) {
   EXPECT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << "a resumed job has three attempts again";
 }
 
+TEST_F(JobAttemptsTest, ARequestToCancelOutlivesATransientFailure) {
+  const std::string id = Submit();
+  ASSERT_EQ(Claim(), id);
+  ASSERT_TRUE(store_->RequestCancel(id).ok());
+  ASSERT_TRUE(store_->Retry(id, "embed: host:7078 is away", 0).ok());
+  EXPECT_EQ(store_->Get(id)->state(), v1::JOB_CANCELLED);
+  EXPECT_EQ(Claim(), "");
+}
+
 TEST_F(JobAttemptsTest, FailsAJobThatKillsItsProcessAndRunsTheOthers) {
   const std::string poisoned = Submit(), other = Submit();
   int deaths = 0;

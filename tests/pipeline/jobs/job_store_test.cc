@@ -219,6 +219,18 @@ TEST_F(JobStoreTest, ReturnsOnlyLaterEvents) {
   EXPECT_EQ(events[0].state(), v1::JOB_RUNNING);
 }
 
+TEST_F(JobStoreTest, KeepsAJobReadableWhoseErrorNamesAFileThatIsNotUtf8) {
+  const std::string id = store_->Submit(Spec(), "a")->id();
+  ASSERT_TRUE(store_->ClaimNext().ok());
+  ASSERT_TRUE(store_->Fail(id, "corpus file caf\xE9.jsonl: damaged").ok());
+  const auto events = store_->EventsAfter(id, 0);
+  ASSERT_TRUE(events.ok()) << events.status();
+  EXPECT_EQ(events->back().message(), "corpus file caf\xEF\xBF\xBD.jsonl: damaged");
+  v1::Job received;
+  ASSERT_TRUE(received.ParseFromString(store_->Get(id)->SerializeAsString()));
+  EXPECT_EQ(received.error(), events->back().message());
+}
+
 TEST_F(JobStoreTest, ReportsAFileThatIsNotADatabaseByName) {
   const std::filesystem::path home = NewDirectory();
   std::ofstream(home / "jobs.sqlite") << std::string(5000, 'x');

@@ -8,12 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/atomic_file.h"
+#include "base/path_roots.h"
 #include "formats/indexed_dataset.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_files.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/stages/ingest_stage.h"
 #include "pipeline/store/document_store.h"
 #include "tests/base/status_matchers.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/pipeline/jobs/finished_job.h"
 
 namespace braid {
@@ -125,6 +130,34 @@ TEST_F(TokenFilesTest, AnotherIndexOrTokenizerIsAnotherCorpus) {
   fs::last_write_time(IndexPath(prefix), fs::file_time_type::clock::now() + std::chrono::hours(1));
   ASSERT_OK(home.Run(TokenSpec(TokensPath(prefix))).status());
   EXPECT_EQ(home.made().front(), "ingest");
+}
+
+TEST_F(TokenFilesTest, TheKeyDependsOnTheEndTokenBesideTheTokenizer) {
+  const fs::path directory = NewDirectory();
+  Write(directory / "text");
+  ASSERT_OK(WriteFileAtomically(directory / "tokenizer.json", TinyTokenizerJson({})));
+  v1::CorpusSpec spec = TokenSpec(TokensPath(directory / "text"));
+  spec.mutable_tokenizer()->set_model_path((directory / "tokenizer.json").string());
+  const auto key = [&] { return IngestKey(ResolveCorpusSpec(spec).value()).value(); };
+  const std::string before = key();
+  ASSERT_OK(WriteFileAtomically(directory / "tokenizer_config.json", R"({"eos_token": "a"})"));
+  EXPECT_NE(key(), before);
+}
+
+TEST_F(TokenFilesTest, RefusesLinksThatLeadOutOfTheServedDirectories) {
+  const fs::path outside = NewDirectory() / "text", served = NewDirectory() / "text";
+  Write(outside);
+  Write(served);
+  const auto linked = served.parent_path() / "linked";
+  fs::create_symlink(TokensPath(outside), TokensPath(linked));
+  fs::create_symlink(IndexPath(outside), IndexPath(linked));
+  const absl::Cleanup serve_all = [] { SetClientRoots(PathRoots()); };
+  SetClientRoots(
+      PathRoots::Create({served.parent_path(), TokenizerPath().parent_path()}, "").value());
+  Home home;
+  EXPECT_OK(home.Run(TokenSpec(TokensPath(served))).status());
+  EXPECT_EQ(home.Run(TokenSpec(TokensPath(linked))).status().code(),
+            absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(TokenFilesTest, RefusesWhatItCannotReadAndSaysWhatToDo) {

@@ -179,6 +179,12 @@ TEST_F(SupervisedDatasetTest, HeldOutExamplesOfEachDomainAreStoredApart) {
   EXPECT_NE(key(), before);
 }
 
+TEST_F(SupervisedDatasetTest, NamesOfFilesNeedNotBeUtf8) {
+  const RecordSet records = Records(10, "caf\xE9.jsonl");
+  const SupervisedPlan plan = Plan(records, Settings()).value();
+  EXPECT_TRUE(std::filesystem::exists(Write(plan, records, Settings()) / kSupervisedReportName));
+}
+
 TEST_F(SupervisedDatasetTest, TheReportNamesTheSharesOfTasks) {
   RecordSet records = Records(10);
   const SupervisedPlan plan = Plan(records, Settings()).value();

@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
 #include "proto/absolute_paths.h"
+#include "runs/model_path.h"
 
 namespace braid {
 namespace {
@@ -92,7 +93,9 @@ absl::Status ModelChild::Run(const Call& call) const {
                    RequireProgram(trainer_, "build it (ninja braid-trainer) beside braid"));
   std::vector<DirectoryUse> uses;
   for (const std::string& path : AbsolutePathsIn(call.request)) {
-    ASSIGN_OR_RETURN(uses.emplace_back(), DirectoryUse::Share(request_dir_.parent_path(), path));
+    // The average of a run's weights ("@ema") lies in the directory of the run.
+    ASSIGN_OR_RETURN(uses.emplace_back(),
+                     DirectoryUse::Share(request_dir_.parent_path(), SplitReference(path).model));
   }
   ASSIGN_OR_RETURN(const RequestFile request, RequestFile::Write(request_dir_, call.request));
   absl::Status status;

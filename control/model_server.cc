@@ -7,6 +7,7 @@
 #include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "control/model_version.h"
+#include "runs/model_path.h"
 
 namespace braid {
 
@@ -166,7 +167,9 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
   model->directory = request.directory;
   model->version = request.version;
   model->description.set_model(request.directory.string());
-  ASSIGN_OR_RETURN(model->use, DirectoryUse::Share(options_.home, request.directory));
+  // The average of a run's weights ("@ema") lies in the directory of the run.
+  const std::string directory = SplitReference(request.directory.string()).model;
+  ASSIGN_OR_RETURN(model->use, DirectoryUse::Share(options_.home, directory));
   // The model owns the child, so the child's callbacks hold only a weak reference to the model.
   const std::weak_ptr<Model> weak = model;
   ServingChild::Callbacks callbacks{.on_report =

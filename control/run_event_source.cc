@@ -28,7 +28,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
     const int64_t size = follower_.SizeBytes();
     // A supervisor that writes is alive, whatever was found before.
     if (std::exchange(size_, size) != size) silent_end_.reset();
-    if (const double now = UnixTime(); now - looked_at_ >= kLookSeconds) {
+    if (const double now = SteadySeconds(); now - looked_at_ >= kLookSeconds) {
       looked_at_ = now;
       LookForSilentEnd();
     }
@@ -97,7 +97,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
   const std::function<bool()> is_settled_;
   RunEventFollower follower_;
   int64_t size_ = 0;      // bytes of the log
-  double looked_at_ = 0;  // Unix seconds
+  double looked_at_ = 0;  // steady clock
   // The run, when it has ended without an event in its log.
   std::optional<v1::Run> silent_end_;
 };

@@ -53,6 +53,20 @@ std::optional<ProcessStat> ReadStat(int64_t pid) {
   return stat;
 }
 
+// Returns the entries of a directory of /proc whose names are ids.
+std::vector<int64_t> IdsIn(const std::string& directory) {
+  std::vector<int64_t> ids;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    int64_t id = 0;
+    const auto [last, parsed] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (parsed == std::errc() && last == name.data() + name.size()) ids.push_back(id);
+  }
+  return ids;
+}
+
 std::string ReadId(const std::string& path) {
   std::string id = ReadProcFile(path);
   while (!id.empty() && id.back() == '\n') id.pop_back();
@@ -108,16 +122,18 @@ std::vector<std::string> ProcessArguments(int64_t pid) {
   return arguments;
 }
 
-std::vector<int64_t> ProcessIds() {
-  std::vector<int64_t> ids;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    int64_t id = 0;
-    const auto [end, parsed] = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (parsed == std::errc() && end == name.data() + name.size()) ids.push_back(id);
+std::vector<int64_t> ProcessIds() { return IdsIn("/proc"); }
+
+std::map<int64_t, double> RunQueueSeconds(int64_t pid) {
+  const std::string threads = absl::StrCat("/proc/", pid, "/task");
+  std::map<int64_t, double> seconds;
+  for (const int64_t thread : IdsIn(threads)) {
+    // Nanoseconds on a processor, nanoseconds without one, and the number of times on one.
+    std::istringstream fields(ReadProcFile(absl::StrCat(threads, "/", thread, "/schedstat")));
+    int64_t ran = 0, waited = 0;
+    if (fields >> ran >> waited) seconds[thread] = 1e-9 * static_cast<double>(waited);
   }
-  return ids;
+  return seconds;
 }
 
 absl::Status WriteProcessRecord(const std::filesystem::path& path, const ProcessRecord& record) {

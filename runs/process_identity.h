@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,11 @@ std::vector<std::string> ProcessArguments(int64_t pid);
 
 // Returns the ids of all processes of this machine.
 std::vector<int64_t> ProcessIds();
+
+// Returns for each thread of a process, by its id, the seconds since its start in which it was
+// ready to run but had no processor. Empty when the process has ended, or the kernel does not count
+// them.
+std::map<int64_t, double> RunQueueSeconds(int64_t pid);
 
 // Writes process.json atomically and durably.
 absl::Status WriteProcessRecord(const std::filesystem::path& path, const ProcessRecord& record);

@@ -10,6 +10,7 @@
 #include "runs/process_identity.h"
 #include "runs/run_directory.h"
 #include "runs/run_state.h"
+#include "runs/stop_request.h"
 
 namespace braid {
 namespace {
@@ -23,6 +24,10 @@ bool RunsHere(const v1::Run& run) {
   if (HasEnded(run.state()) || !run.scheduler_job().empty()) return false;
   const auto record = ReadProcessRecord(RunDirectory(run.run_dir()).process());
   return record.ok() && IsAlive(record->identity);
+}
+
+bool IsAskedToStop(const v1::Run& run) {
+  return ReadStopRequest(RunDirectory(run.run_dir())).has_value();
 }
 
 }  // namespace
@@ -61,8 +66,9 @@ void LocalRuns::ResumeAll() {
 bool LocalRuns::Resume(const std::string& id) {
   const absl::StatusOr<v1::Run> run = client_.GetRun(id);
   if (!run.ok()) return absl::IsNotFound(run.status());
-  // A run whose end was not recorded gets a supervisor, which records it.
-  if (!HasEnded(run->state())) return false;
+  // A run whose end was not recorded gets a supervisor, which records it. A run that the earlier
+  // process did not reach before it died continues; if it stops later, its user has stopped it.
+  if (!HasEnded(run->state())) return !IsAskedToStop(*run);
   if (run->state() != v1::RUN_STOPPED) return true;
   const absl::Status resumed = client_.ResumeRun(id).status();
   // Its last processes still count as alive.
@@ -79,11 +85,13 @@ void LocalRuns::Stop(std::chrono::seconds limit) {
   if (!runs.ok()) return log_(absl::StrCat("cannot stop runs: ", runs.status().message()));
   std::vector<std::string> stopping;
   for (const v1::Run& run : runs->runs()) {
-    if (RunsHere(run)) stopping.push_back(run.id());
+    if (!RunsHere(run)) continue;
+    stopping.push_back(run.id());
+    // A run that its user is stopping stays stopped.
+    if (!IsAskedToStop(run)) pending_.insert(run.id());
   }
   // Recorded before the runs are stopped: if this process is killed meanwhile, the next one still
   // resumes them.
-  pending_.insert(stopping.begin(), stopping.end());
   Record();
   std::vector<std::thread> threads;
   for (const std::string& id : stopping) {

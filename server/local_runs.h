@@ -23,7 +23,8 @@ class LocalRuns {
   using Log = std::function<void(const std::string&)>;
 
   // Resumes, in a thread of its own, the runs that Stop has stopped in an earlier process. A run
-  // that has ended otherwise by then is left alone. `services` must serve training.
+  // that has ended otherwise by then is left alone, and so is one that is running and was not asked
+  // to stop. `services` must serve training.
   LocalRuns(std::shared_ptr<grpc::Channel> services, const std::filesystem::path& home, Log log);
   ~LocalRuns();
   LocalRuns(const LocalRuns&) = delete;
@@ -31,7 +32,7 @@ class LocalRuns {
 
   // Stops all runs whose supervisor is a process of this machine and not of a scheduler. Blocks
   // until they have ended, at most `limit`. Ends the resuming of runs first: those that it has not
-  // reached are resumed by the next process.
+  // reached are resumed by the next process. A run that was asked to stop before is not resumed.
   void Stop(std::chrono::seconds limit);
 
  private:

@@ -77,10 +77,13 @@ std::string ErrorText(const absl::Status& status) {
 std::string ShellText(const std::vector<std::string>& arguments) {
   std::string line;
   for (const std::string& argument : arguments) {
-    const bool plain =
-        !argument.empty() && argument.find_first_of(" \t\n\"'\\$;&|<>*?()") == std::string::npos;
+    const bool plain = !argument.empty() && std::ranges::none_of(argument, IsControl) &&
+                       argument.find_first_of(" \"'\\$;&|<>*?()[]{}!#~`") == std::string::npos;
+    const std::string escaped = absl::CHexEscape(argument);
+    // Between plain quotes a shell takes escapes literally.
+    const char* const quote = escaped == argument ? "'" : "$'";
     absl::StrAppend(&line, line.empty() ? "" : " ",
-                    plain ? argument : absl::StrCat("'", absl::CHexEscape(argument), "'"));
+                    plain ? argument : absl::StrCat(quote, escaped, "'"));
   }
   return line;
 }

@@ -33,7 +33,7 @@ std::string PrintableText(std::string_view text);
 // since the message may come from a server.
 std::string ErrorText(const absl::Status& status);
 
-// Returns arguments quoted as for a shell, for display only.
+// Returns arguments quoted as for bash, without control characters.
 std::string ShellText(const std::vector<std::string>& arguments);
 
 // Returns the number of characters of UTF-8 text, each of which is taken to be one column wide.

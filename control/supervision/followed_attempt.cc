@@ -11,6 +11,7 @@
 #include "control/supervision/attempt_files.h"
 #include "control/supervision/rank_hosts.h"
 #include "control/supervision/run_process.h"
+#include "runs/process_identity.h"
 
 namespace braid {
 namespace {
@@ -21,6 +22,17 @@ constexpr double kShortestLookSeconds = 0.2;
 constexpr double kLongestLookSeconds = 1;
 constexpr double kLookCostRatio = 5;
 constexpr double kProbeSeconds = 1.5;
+
+// Returns the largest increase of a thread between two results of RunQueueSeconds: a process cannot
+// complete a step while one of its threads has no processor.
+double LongestWait(const std::map<int64_t, double>& before, const std::map<int64_t, double>& now) {
+  double longest = 0;
+  for (const auto& [thread, seconds] : now) {
+    const auto earlier = before.find(thread);
+    if (earlier != before.end()) longest = std::max(longest, seconds - earlier->second);
+  }
+  return longest;
+}
 
 }  // namespace
 
@@ -70,7 +82,26 @@ std::vector<v1::SlowRank> FollowedAttempt::FollowHeartbeats(double hang_limit) {
   return slow_ranks_.Look(beats);
 }
 
-void FollowedAttempt::TakeHeartbeats(double now) { watch_.Look(run_.ReadHeartbeats(), now); }
+void FollowedAttempt::TakeHeartbeats(double now) {
+  watch_.Look(run_.ReadHeartbeats(), now, StarvedSeconds());
+}
+
+// Returns the seconds since the last call in which each rank on this machine was ready to run but
+// had no processor. Ranks of other machines cannot be seen; the id of one may be in use here, too.
+std::map<int, double> FollowedAttempt::StarvedSeconds() {
+  std::map<int, double> starved;
+  std::map<int, std::map<int64_t, double>> waited;
+  for (const v1::Heartbeat& beat : watch_.beats()) {
+    if (beat.host() != HostName() || !IsRankProcess(run_, beat.pid())) continue;
+    std::map<int64_t, double>& threads = waited[beat.rank()] = RunQueueSeconds(beat.pid());
+    const auto before = run_queue_seconds_.find(beat.rank());
+    if (before != run_queue_seconds_.end()) {
+      starved[beat.rank()] = LongestWait(before->second, threads);
+    }
+  }
+  run_queue_seconds_ = std::move(waited);
+  return starved;
+}
 
 // When every rank waits for the others, only the links between hosts are left to suspect. They are
 // probed early enough for the answer to be there when the limit is reached.

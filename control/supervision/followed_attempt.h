@@ -3,7 +3,9 @@
 #ifndef BRAID_CONTROL_SUPERVISION_FOLLOWED_ATTEMPT_H_
 #define BRAID_CONTROL_SUPERVISION_FOLLOWED_ATTEMPT_H_
 
+#include <cstdint>
 #include <future>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -54,6 +56,7 @@ class FollowedAttempt {
 
  private:
   void TakeHeartbeats(double now);
+  std::map<int, double> StarvedSeconds();
   void ProbeWhenAllWait(double limit, double now);
   void AddUnreachableHosts();
 
@@ -65,7 +68,9 @@ class FollowedAttempt {
   bool attached_ = false;
   bool ended_ = false;
   bool terminated_ = false;
-  std::set<int64_t> signaled_;       // process ids
+  std::set<int64_t> signaled_;  // process ids
+  // RunQueueSeconds of the ranks on this machine, by rank, when StarvedSeconds was last called.
+  std::map<int, std::map<int64_t, double>> run_queue_seconds_;
   double look_at_ = 0;               // when heartbeats are read next; steady clock
   std::optional<double> exited_at_;  // when exit.json was first seen; steady clock
   std::optional<HeartbeatWatch::Hang> hang_;

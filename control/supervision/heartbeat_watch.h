@@ -39,7 +39,15 @@ class HeartbeatWatch {
   // Takes the heartbeats in the run directory; those of other attempts are ignored. When more than
   // three seconds passed since the last call, only three count: the caller was stopped itself, or
   // the machine slept, and nothing is known about the ranks in that time.
-  void Look(std::span<const v1::Heartbeat> beats, double now);
+  //
+  // `starved` has the seconds since the last call in which a rank was ready to run but had no
+  // processor, for the ranks where this is known. Nine tenths of them do not count against the rank
+  // itself, nor against the step unless the rank waits for others. So a rank that other programs
+  // starve does not hang, while a stopped or sleeping rank is found as fast as ever, and one that
+  // spins forever after at most ten times the limit. A rank that waits in a collective spins as
+  // well, which is why its time excuses no missing step.
+  void Look(std::span<const v1::Heartbeat> beats, double now,
+            const std::map<int, double>& starved = {});
 
   // Notes that a step of this attempt is complete, even if no heartbeat has shown it: steps can be
   // far shorter than the time between two heartbeats.
@@ -72,6 +80,7 @@ class HeartbeatWatch {
     v1::Heartbeat beat;
     double changed_at = 0;
   };
+  void Excuse(const std::map<int, double>& starved, double passed, double now);
   std::optional<Hang> FindUnreported(double now) const;
   std::optional<Hang> FindSilent(double limit, double now) const;
   std::optional<Hang> FindStuck(double limit, double now) const;

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/ascii.h"
+#include "base/utf8.h"
 
 namespace braid {
 namespace {
@@ -43,7 +44,7 @@ std::string LogExcerpt(std::string_view log) {
     const size_t newline = log.find('\n');
     if (newline + 1 < log.size()) log.remove_prefix(newline + 1);
   }
-  return std::string(absl::StripAsciiWhitespace(std::string(log)));
+  return ReplaceInvalidUtf8(std::string(absl::StripAsciiWhitespace(std::string(log))));
 }
 
 }  // namespace braid

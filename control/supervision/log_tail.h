@@ -14,7 +14,8 @@ namespace braid {
 std::string LogTail(const RunDirectory& run, int64_t max_bytes = 2048);
 
 // Returns what explains the end of a trainer that wrote `log`: its last lines, at most 5 and 400
-// bytes, without the settings that it prints when it starts. "" when nothing follows these.
+// bytes, without the settings that it prints when it starts. "" when nothing follows these. Bytes
+// that are not UTF-8 are replaced: no client could read a message with them.
 std::string LogExcerpt(std::string_view log);
 
 }  // namespace braid

@@ -60,11 +60,11 @@ absl::Status RunJournal::Write(v1::RunEvent* event) {
 }
 
 void RunJournal::SaveNowAndThen() {
-  if (UnixTime() - saved_at_ > kSaveSeconds) Save(Durability::kRenamed);
+  if (SteadySeconds() - saved_at_ > kSaveSeconds) Save(Durability::kRenamed);
 }
 
 void RunJournal::Save(Durability durability) {
-  saved_at_ = UnixTime();
+  saved_at_ = SteadySeconds();
   const absl::Status saved = WriteRunHistory(run_.supervision(), history_, durability);
   if (!saved.ok()) LogError(saved);
 }

@@ -57,7 +57,7 @@ class RunJournal {
   const double patience_seconds_;
   std::unique_ptr<RunEventLog> log_;
   RunHistory history_;
-  double saved_at_ = 0;  // Unix seconds
+  double saved_at_ = 0;  // steady clock
   std::string logged_;   // the last error
 };
 

@@ -64,9 +64,13 @@ bool HasLiveAttempt(const RunDirectory& run, double now) { return IsLive(run, ru
 std::vector<int64_t> RankProcesses(const RunDirectory& run) {
   std::vector<int64_t> ranks;
   for (const int64_t pid : ProcessIds()) {
-    if (IsRankOf(ProcessArguments(pid), run.root().string()) && IsOwn(pid)) ranks.push_back(pid);
+    if (IsRankProcess(run, pid)) ranks.push_back(pid);
   }
   return ranks;
+}
+
+bool IsRankProcess(const RunDirectory& run, int64_t pid) {
+  return IsRankOf(ProcessArguments(pid), run.root().string()) && IsOwn(pid);
 }
 
 // Called in every turn while a run stops: ranks may appear late, and each is signaled once.

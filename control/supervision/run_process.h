@@ -32,6 +32,9 @@ bool HasLiveAttempt(const RunDirectory& run, double now);
 // were started as `<trainer> train RUN_DIR`.
 std::vector<int64_t> RankProcesses(const RunDirectory& run);
 
+// Returns true if the process is one of them.
+bool IsRankProcess(const RunDirectory& run, int64_t pid);
+
 // Sends SIGTERM to every rank that is not in `signaled`, and adds it. A rank then finishes its
 // step, saves a checkpoint and exits; a second signal might interrupt that. mpirun is not
 // signaled: it would kill the ranks before they have saved. PermissionDenied when a rank belongs

@@ -266,8 +266,6 @@ absl::Status Supervisor::Act(const Action& action) {
 absl::Status Supervisor::FollowSteps() {
   if (!IsActive(journal_->state())) return absl::OkStatus();
   absl::StatusOr<std::vector<v1::RunEvent>> events = steps_->Next(kEventsPerRead);
-  // A damaged line costs its own event, not the run.
-  if (!events.ok()) journal_->LogError(events.status());
   while (events.ok() && !events->empty()) {
     // Steps can be complete before the first heartbeat is read.
     if (attempt_ && attempt_->attached() && journal_->state() == v1::RUN_STARTING) {
@@ -281,6 +279,8 @@ absl::Status Supervisor::FollowSteps() {
     }
     events = steps_->Next(kEventsPerRead);
   }
+  // A damaged line costs its own event, not the run; the next turn reads what follows it.
+  journal_->LogError(events.status());
   return absl::OkStatus();
 }
 

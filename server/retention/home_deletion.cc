@@ -29,6 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Maximum time that a deletion waits for the supervisor of a run that has ended.
+constexpr double kSupervisorExitSeconds = 5;
+
 bool IsRunItem(const std::string& id) { return absl::StartsWith(id, "run-"); }
 bool IsPreparedItem(const std::string& id) {
   return absl::StartsWith(id, absl::StrCat(kPreparedDirectory, "/"));
@@ -45,9 +48,21 @@ struct HeldRun {
   std::optional<FileLock> launch, supervisor;
 };
 
+// A supervisor records the end of its run, flushes its files, and exits. A client that deletes the
+// run in between has done nothing wrong.
+void WaitForSupervisor(const RunRecord& record) {
+  const RunDirectory run(record.run_dir);
+  const double deadline = SteadySeconds() + kSupervisorExitSeconds;
+  while (HasLiveProcess(run, UnixTime()) && SteadySeconds() < deadline &&
+         HasEnded(DescribeRun(record, UnixTime()).state())) {
+    SleepSeconds(0.02);
+  }
+}
+
 absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id) {
   HeldRun held;
   ASSIGN_OR_RETURN(held.record, runs.Get(id));
+  WaitForSupervisor(held.record);
   const RunDirectory run(held.record.run_dir);
   std::error_code error;
   if (fs::exists(run.root(), error)) {

@@ -19,6 +19,7 @@
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/serving.pb.h"
 #include "proto/config_text.h"
+#include "runs/model_path.h"
 #include "runs/run_directory.h"
 
 namespace braid {
@@ -259,7 +260,7 @@ int main(int argc, char** argv) {
   if (command == "analyze-experts") return braid::AnalyzeExperts(argv[2]);
   if (command == "analyze-layers") return braid::AnalyzeLayers(argv[2]);
   if (command == "analyze-routing") return braid::AnalyzeRouting(argv[2]);
-  if (command == "serve") return braid::Serve(argv[2]);
+  if (command == "serve") return braid::Serve(braid::SplitReference(argv[2]).model);
   if (command == "export") return braid::Export(argv[2]);
   if (command == "import") return braid::Import(argv[2]);
   return braid::kExitUsage;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/directory_use.h"
 #include "control/serving_child.h"
 #include "runs/run_directory.h"
 #include "tests/control/control_fixture.h"
@@ -288,6 +289,18 @@ TEST_F(GenerationServiceTest, IdleModelIsUnloaded) {
   Start({.idle = milliseconds(20)});
   const int pid = std::atoi(Ask("pid").text.c_str());
   EXPECT_TRUE(Eventually([&] { return Describe().models_size() == 0 && kill(pid, 0) != 0; }));
+}
+
+TEST_F(GenerationServiceTest, RunWhoseAverageIsServedCannotBeDeleted) {
+  Start();
+  const std::filesystem::path home = root_ / "home";
+  const auto may_delete = [&](const std::string& run) {
+    return DirectoryUse::TryReserve(home, home / "runs" / run)->has_value();
+  };
+  ASSERT_TRUE(may_delete("run-000001"));
+  EXPECT_EQ(Ask("hello", "run-000001@ema").text, "hello world");
+  EXPECT_FALSE(may_delete("run-000001"));
+  EXPECT_TRUE(may_delete("run-000002"));
 }
 
 TEST_F(GenerationServiceTest, NewRequestsGetTheNewestCheckpoint) {

@@ -1,5 +1,6 @@
 #include "control/training_service.h"
 
+#include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 namespace braid {
 namespace training_service_test {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class TrainingServiceTest : public TrainingServiceFixture {};
@@ -114,6 +116,22 @@ TEST_F(TrainingServiceTest, PagesCoverTheListOnceNewestFirst) {
   ASSERT_EQ(ids.size(), 7u);
   EXPECT_EQ(ids.front(), "run-000007");
   EXPECT_EQ(ids.back(), "run-000001");
+}
+
+TEST_F(TrainingServiceTest, PageMayEndWithADamagedRecord) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(store->Create("", "x", 1).ok());
+  SQLite::Database((root_ / "home/runs.sqlite").string(), SQLite::OPEN_READWRITE, 10000)
+      .exec("UPDATE runs SET principal = 'another' WHERE number = 2");
+  std::vector<std::string> ids;
+  v1::ListRunsRequest request;
+  request.set_page_size(1);
+  do {
+    const v1::ListRunsResponse page = List(request);
+    for (const v1::Run& run : page.runs()) ids.push_back(run.id());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(ids, ElementsAre("run-000003", "run-000002", "run-000001"));
 }
 
 TEST_F(TrainingServiceTest, StopsAndResumes) {

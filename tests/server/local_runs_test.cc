@@ -1,19 +1,30 @@
 // A real braidd with --stop-runs, as in a container: SIGTERM stops its runs with a checkpoint, and
-// the next start resumes them from there. Trainer, mpirun and supervisor are real.
+// the next start resumes them from there. Trainer, mpirun and supervisor are real. What a user has
+// stopped is tested with a fake service.
+#include "server/local_runs.h"
+
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/clock.h"
+#include "braid/v1/training.grpc.pb.h"
 #include "control/supervision/run_process.h"
 #include "rpc/training_client.h"
 #include "runs/process_identity.h"
 #include "runs/run_directory.h"
 #include "runs/run_state.h"
+#include "runs/stop_request.h"
 #include "tests/program.h"
 #include "tests/server/real_braidd.h"
 #include "tests/trainer/tiny_run.h"
@@ -99,6 +110,114 @@ TEST_F(LocalRunsTest, StopWithACheckpointAndContinueAtTheNextStart) {
   ASSERT_TRUE(WaitUntil([&] { return Describe(id).state() == v1::RUN_STOPPED; }));
   EXPECT_EQ(braidd_.Terminate(), 0);
   EXPECT_EQ(ReadFile(braidd_.home() / "runs_to_resume").value_or("missing"), "");
+}
+
+// A service with one run.
+class FakeTraining final : public v1::TrainingService::Service {
+ public:
+  explicit FakeTraining(v1::Run run) : run_(std::move(run)) {}
+
+  void SetState(v1::RunState state) {
+    const std::lock_guard lock(mutex_);
+    run_.set_state(state);
+  }
+  int num_resumed() {
+    const std::lock_guard lock(mutex_);
+    return num_resumed_;
+  }
+
+  grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest*, v1::Run* response) override {
+    const std::lock_guard lock(mutex_);
+    *response = run_;
+    return grpc::Status::OK;
+  }
+  grpc::Status ListRuns(grpc::ServerContext*, const v1::ListRunsRequest*,
+                        v1::ListRunsResponse* response) override {
+    const std::lock_guard lock(mutex_);
+    *response->add_runs() = run_;
+    return grpc::Status::OK;
+  }
+  grpc::Status StopRun(grpc::ServerContext*, const v1::StopRunRequest*,
+                       v1::Run* response) override {
+    const std::lock_guard lock(mutex_);
+    run_.set_state(v1::RUN_STOPPED);
+    *response = run_;
+    return grpc::Status::OK;
+  }
+  grpc::Status ResumeRun(grpc::ServerContext*, const v1::ResumeRunRequest*,
+                         v1::Run* response) override {
+    const std::lock_guard lock(mutex_);
+    ++num_resumed_;
+    run_.set_state(v1::RUN_STARTING);
+    *response = run_;
+    return grpc::Status::OK;
+  }
+
+ private:
+  std::mutex mutex_;
+  v1::Run run_;
+  int num_resumed_ = 0;
+};
+
+// A running run whose supervisor is this process.
+class RunsOfUsersTest : public testing::Test {
+ protected:
+  RunsOfUsersTest() : home_(NewDirectory("runs-of-users")), run_(home_ / "runs/run-000001") {
+    std::filesystem::create_directories(run_.root());
+    const ProcessRecord self{IdentifyProcess(getpid()).value(), "nonce", UnixTime()};
+    EXPECT_TRUE(WriteProcessRecord(run_.process(), self).ok());
+    v1::Run run;
+    run.set_id("run-000001");
+    run.set_run_dir(run_.root().string());
+    run.set_state(v1::RUN_RUNNING);
+    service_ = std::make_unique<FakeTraining>(run);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+  }
+  ~RunsOfUsersTest() override { server_->Shutdown(); }
+
+  std::unique_ptr<LocalRuns> Open() {
+    return std::make_unique<LocalRuns>(server_->InProcessChannel(grpc::ChannelArguments()), home_,
+                                       [](const std::string&) {});
+  }
+  std::string ToResume() const { return ReadFile(home_ / "runs_to_resume").value_or("missing"); }
+
+  const std::filesystem::path home_;
+  const RunDirectory run_;
+  std::unique_ptr<FakeTraining> service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(RunsOfUsersTest, StopInProgressIsNotUndone) {
+  Open()->Stop(std::chrono::seconds(5));
+  EXPECT_EQ(ToResume(), "run-000001");
+
+  std::filesystem::remove(home_ / "runs_to_resume");
+  service_->SetState(v1::RUN_RUNNING);
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  Open()->Stop(std::chrono::seconds(5));
+  EXPECT_EQ(ToResume(), "");
+}
+
+// The earlier process was killed before it could stop the run, which its user stops later.
+TEST_F(RunsOfUsersTest, RunThatContinuesIsNotResumedLater) {
+  ASSERT_TRUE(WriteFileAtomically(home_ / "runs_to_resume", "run-000001").ok());
+  const std::unique_ptr<LocalRuns> runs = Open();
+  EXPECT_TRUE(WaitUntil([&] { return ToResume().empty(); }));
+  service_->SetState(v1::RUN_STOPPED);
+  runs->Stop(std::chrono::seconds(5));
+  EXPECT_EQ(service_->num_resumed(), 0);
+}
+
+TEST_F(RunsOfUsersTest, RunThatIsStillStoppingIsResumedAtItsEnd) {
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(WriteFileAtomically(home_ / "runs_to_resume", "run-000001").ok());
+  const std::unique_ptr<LocalRuns> runs = Open();
+  EXPECT_FALSE(WaitUntil([&] { return ToResume().empty(); }, std::chrono::milliseconds(300)));
+  service_->SetState(v1::RUN_STOPPED);
+  EXPECT_TRUE(WaitUntil([&] { return ToResume().empty(); }));
+  EXPECT_EQ(service_->num_resumed(), 1);
 }
 
 }  // namespace local_runs_test

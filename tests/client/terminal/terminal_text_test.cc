@@ -21,6 +21,14 @@ TEST(TerminalTextTest, NoControlCharacterReachesTheTerminal) {
   EXPECT_EQ(ClipColumns("a\x1b[2Jb\nc\x7f", 20), "a?[2Jb?c?");
 }
 
+TEST(TerminalTextTest, BashReadsTheArgumentsFromTheirText) {
+  EXPECT_EQ(ShellText({"braid", "train", "--name=a-b_c.1", "/d/x,y"}),
+            "braid train --name=a-b_c.1 /d/x,y");
+  EXPECT_EQ(ShellText({"a b", "", "`id`"}), "'a b' '' '`id`'");
+  EXPECT_EQ(ShellText({"it's", "a\nb"}), "$'it\\'s' $'a\\nb'");
+  EXPECT_EQ(ShellText({"/my \u00E9"}), "$'/my \\xc3\\xa9'");
+}
+
 TEST(TerminalTextTest, BarShowsTheShareAndStaysInItsWidth) {
   EXPECT_EQ(Bar(0.5, 4), "[##..]");
   EXPECT_EQ(Bar(-1, 4), "[....]");

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/utf8.h"
+#include "control/supervision/log_tail.h"
 
 namespace braid {
 namespace attempt_end_test {
@@ -36,6 +38,16 @@ TEST(AttemptEndTest, CauseIsShortAndHasNoSettings) {
                                 "Segmentation fault"));
   EXPECT_LT(crashed.size(), 300u) << crashed;
   std::filesystem::remove_all(run.root());
+}
+
+// A message that is not UTF-8 would make the answers about this run, and the list of all runs,
+// unreadable for clients.
+TEST(AttemptEndTest, ExcerptOfALogIsUtf8) {
+  EXPECT_EQ(LogExcerpt("cannot open caf\xE9\n"), "cannot open caf\xEF\xBF\xBD");
+  EXPECT_TRUE(IsValidUtf8(LogExcerpt("x" + std::string(1000, '\xC3') + "\n")));
+  std::string umlauts;
+  for (int i = 0; i < 300; ++i) umlauts += "\xC3\xA4";
+  EXPECT_TRUE(IsValidUtf8(LogExcerpt(umlauts + "!"))) << "400 bytes begin within a character";
 }
 
 v1::RunIncident Incident(int attempt, const std::string& cause) {

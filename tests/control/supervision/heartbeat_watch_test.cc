@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "runs/run_spec.h"
@@ -25,15 +26,17 @@ std::vector<int> RanksOf(const HeartbeatWatch::Hang& hang) {
 
 constexpr double kLimit = 5;
 
-// Returns the first second, up to `seconds`, at which the watch finds a hang.
+// Returns the first second, up to `seconds`, at which the watch finds a hang. `starved` has the
+// part of each second in which a rank had no processor.
 struct Found {
   double at = -1;
   HeartbeatWatch::Hang hang;
 };
 Found WatchFor(int seconds, HeartbeatWatch* watch,
-               const std::function<std::vector<v1::Heartbeat>(int second)>& beats) {
+               const std::function<std::vector<v1::Heartbeat>(int second)>& beats,
+               const std::map<int, double>& starved = {}) {
   for (int second = 1; second <= seconds; ++second) {
-    watch->Look(beats(second), second);
+    watch->Look(beats(second), second, starved);
     if (const auto hang = watch->FindHang(kLimit, second)) return {double(second), *hang};
   }
   return {};
@@ -181,6 +184,56 @@ TEST(HeartbeatWatchTest, TimeWithoutLooksDoesNotCount) {
   EXPECT_FALSE(watch.FindHang(kLimit, 1002).has_value());
   watch.Look(ranks.Beat(10, 10), 1003);
   EXPECT_TRUE(watch.FindHang(kLimit, 1003).has_value()) << "three of 990 s, and three more";
+}
+
+TEST(HeartbeatWatchTest, RankThatOtherProgramsStarveDoesNotHang) {
+  HeartbeatWatch watch(2, "n", {}, 0);
+  FakeRanks ranks(2);
+  ranks[0].set_phase("ffn");
+  const auto slow = [&](int second) { return ranks.Beat(second, second / 20); };
+  EXPECT_EQ(WatchFor(200, &watch, slow, {{0, 0.95}}).at, -1) << "a step in 20 s, limit 5";
+  HeartbeatWatch other(2, "n", {}, 0);
+  EXPECT_EQ(WatchFor(200, &other, slow).at, 26) << "as slow without a cause";
+}
+
+TEST(HeartbeatWatchTest, HeartbeatsOfAStarvedRankMayBeLate) {
+  HeartbeatWatch watch(2, "n", {}, 0);
+  FakeRanks ranks(2);
+  const auto late = [&](int second) {
+    return second % 10 == 0 ? ranks.Beat(second, second) : ranks.Beat(second, second, {0});
+  };
+  EXPECT_EQ(WatchFor(100, &watch, late, {{0, 0.9}}).at, -1);
+}
+
+// As an endless loop on a machine that is busy with other programs.
+TEST(HeartbeatWatchTest, StarvedRankThatSpinsForeverIsFoundWithinTenLimits) {
+  HeartbeatWatch watch(1, "n", {}, 0);
+  FakeRanks ranks(1);
+  ranks[0].set_phase("data");
+  const Found found = WatchFor(
+      100, &watch, [&](int second) { return ranks.Beat(second, std::min(second, 10)); }, {{0, 1}});
+  EXPECT_GT(found.at, 55);
+  EXPECT_LE(found.at, 62);
+  EXPECT_THAT(RanksOf(found.hang), ElementsAre(0));
+}
+
+// A rank that waits in a collective spins, and on a machine with more ranks than processors it is
+// without one for a part of the time. That says nothing about the rank that it waits for.
+TEST(HeartbeatWatchTest, StarvedRanksThatWaitExcuseNoOther) {
+  const std::map<int, double> starved = {{0, 0.9}, {1, 0.9}, {2, 0.9}};
+  FakeRanks ranks(4);
+  HeartbeatWatch stopped(4, "n", {}, 0);
+  const auto stop = [&](int second) {
+    return second < 20 ? ranks.Beat(second, second) : ranks.Beat(second, 20, {3});
+  };
+  EXPECT_EQ(WatchFor(60, &stopped, stop, starved).at, 25);
+  HeartbeatWatch stuck(4, "n", {}, 0);
+  const auto stall = [&](int second) { return ranks.Beat(second, std::min(second, 10)); };
+  ranks[3].set_phase("data");
+  EXPECT_EQ(WatchFor(60, &stuck, stall, starved).at, 16);
+  HeartbeatWatch cut(4, "n", {}, 0);
+  ranks[3].set_phase("communication");
+  EXPECT_EQ(WatchFor(60, &cut, stall, starved).at, 16);
 }
 
 // As on a file system that takes 4 s to read all heartbeats.

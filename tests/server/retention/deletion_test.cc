@@ -1,5 +1,8 @@
 // Deleting by id through the service: what is deleted, what is kept and why, and who may.
 #include <gmock/gmock.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -11,6 +14,8 @@
 #include "control/run_store.h"
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/store/stage_store.h"
+#include "runs/process_identity.h"
+#include "runs/run_directory.h"
 #include "server/retention/disk_tree.h"
 #include "tests/base/status_matchers.h"
 #include "tests/server/retention/retention_fixture.h"
@@ -134,6 +139,21 @@ TEST_F(DeletionTest, RefusesWhatIsBeingRead) {
   }
   ASSERT_OK(Delete({job, run}));
   EXPECT_THAT(home_.Directories(), IsEmpty());
+}
+
+// As after 'braid stop', which returns when the end of the run is recorded.
+TEST_F(DeletionTest, WaitsForASupervisorThatIsAboutToExit) {
+  const std::string run = home_.AddRun();
+  const pid_t supervisor = fork();
+  if (supervisor == 0) {
+    poll(nullptr, 0, 500);
+    _exit(0);
+  }
+  const ProcessRecord record{IdentifyProcess(supervisor).value(), "nonce", UnixTime()};
+  ASSERT_OK(WriteProcessRecord(RunDirectory(home_ / ("runs/" + run)).process(), record));
+  EXPECT_OK(Delete({run}));
+  EXPECT_THAT(home_.Directories(), IsEmpty());
+  waitpid(supervisor, nullptr, 0);
 }
 
 TEST_F(DeletionTest, OwnersAndOperatorsMayDelete) {

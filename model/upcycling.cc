@@ -65,7 +65,8 @@ std::vector<ParameterOrigin> UpcycledOrigins(LanguageModel& dense, LanguageModel
 absl::StatusOr<std::unique_ptr<LanguageModel>> Upcycle(LanguageModel& dense,
                                                        const v1::ModelConfig& moe, uint64_t seed) {
   RETURN_IF_ERROR(CheckUpcyclable(dense.config(), moe));
-  ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LanguageModel::Create(moe, seed));
+  ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
+                   LanguageModel::Create(moe, seed, dense.finetuning()));
   const std::vector<ParameterOrigin> origins = UpcycledOrigins(dense, *model);
   for (size_t i = 0; i < origins.size(); ++i) {
     if (origins[i].dense_parameter < 0) continue;

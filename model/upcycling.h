@@ -14,10 +14,10 @@
 namespace braid {
 
 // Returns a new model of configuration `moe`: shared parameters equal those of `dense`, every
-// expert is a copy of its layer's dense FFN, routers are initialized from `seed`. With a router
-// that merges experts its loss equals that of `dense`, because routing weights sum to 1; expert
-// choice scales outputs by scores instead. InvalidArgument when the two shapes differ in more than
-// routing.
+// expert is a copy of its layer's dense FFN, routers are initialized from `seed`. It is trained
+// with the settings of `dense` (proto Finetuning). With a router that merges experts its loss
+// equals that of `dense`, because routing weights sum to 1; expert choice scales outputs by scores
+// instead. InvalidArgument when the two shapes differ in more than routing.
 absl::StatusOr<std::unique_ptr<LanguageModel>> Upcycle(LanguageModel& dense,
                                                        const v1::ModelConfig& moe, uint64_t seed);
 

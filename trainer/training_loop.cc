@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "model/config/model_config.h"
 #include "model/kernels/phase_times.h"
+#include "runs/batch_spec.h"
 #include "runs/branch.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/expert_growth.h"
@@ -32,14 +33,6 @@ namespace braid {
 namespace {
 
 constexpr double kSecondsBetweenLines = 10;
-
-// Returns a name that differs between processes on all hosts.
-std::string NewAttempt() { return RandomId(16); }
-
-// Returns the positions of a step, whose cost does not depend on how many of their targets count.
-int64_t PositionsPerStep(const v1::RunSpec& spec) {
-  return int64_t{spec.batch().global_batch_size()} * spec.model().sequence_length();
-}
 
 }  // namespace
 
@@ -136,7 +129,7 @@ void TrainingLoop::ClearLeftovers() {
 // All ranks of an attempt write to one staging directory. Its name is new, because a rank of an
 // earlier attempt may still write on a host that was cut off.
 absl::Status TrainingLoop::OpenWriter() {
-  ASSIGN_OR_RETURN(std::string attempt, BroadcastText(*environment_.communicator, NewAttempt(), 0));
+  ASSIGN_OR_RETURN(std::string attempt, BroadcastText(*environment_.communicator, RandomId(16), 0));
   CheckpointWriterSettings settings;
   settings.checkpoints = directory_.checkpoints();
   settings.tokenizer = directory_.tokenizer();
@@ -292,10 +285,11 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   }
   metrics.set_time(environment_.now());
   metrics.set_step_seconds(metrics.time() - begin);
+  // The cost of a supervised step does not depend on how many of its targets count.
   const bool supervised = !work.batch.first_visible.empty();
-  metrics.set_tokens_per_second(
-      static_cast<double>(supervised ? PositionsPerStep(spec_) : pass.num_tokens) /
-      std::max(metrics.step_seconds(), 1e-9));
+  const int64_t positions = BatchScheduleOf(spec_).At(work.step) * spec_.model().sequence_length();
+  metrics.set_tokens_per_second(static_cast<double>(supervised ? positions : pass.num_tokens) /
+                                std::max(metrics.step_seconds(), 1e-9));
   const v1::ModelConfig& model = state_.model->config();
   meter_.Complete(
       FlopsPerToken(model, state_.model->finetuning(), MeanVisibleKeys(work.batch, model)),
@@ -342,6 +336,10 @@ absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* sp
     spike->set_first_skipped_step(state_.step + 1);
     state_.spikes.num_consecutive = num_consecutive;
     state_.validation = validation;
+    // The state may be from before the upcycling, or of fewer active experts than this step has.
+    state_.step = spike->step() - 1;
+    RETURN_IF_ERROR(UpcycleIfDue());
+    RETURN_IF_ERROR(SetActiveExperts());
   }
   state_.step = spike->step();
   state_.num_tokens = num_tokens;

@@ -10,6 +10,7 @@
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/upcycling.h"
+#include "runs/branch.h"
 #include "runs/run_spec.h"
 #include "trainer/checkpoint_weights.h"
 #include "trainer/checkpoint_writer.h"
@@ -38,12 +39,13 @@ TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, Shard moment
   return state;
 }
 
-// Returns one moment, or the average, of all trained values of the model, gathered from all ranks.
+// Returns one moment, or the average, of all trained values of the model, gathered from all ranks
+// where it is sharded. Its sharding and not its size decides on the collective call: the shard of
+// one rank may be everything, or nothing.
 absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::vector<float>& part,
-                                         Communicator& communicator) {
-  const size_t size = state.model->trained_values().size();
-  if (part.size() == size) return part;
-  std::vector<float> whole(size);
+                                         bool sharded, Communicator& communicator) {
+  if (!sharded) return part;
+  std::vector<float> whole(state.model->trained_values().size());
   std::copy(part.begin(), part.end(), whole.begin() + state.moments.begin);
   RETURN_IF_ERROR(communicator.AllGatherShards(whole));
   return whole;
@@ -155,15 +157,16 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
                                             Communicator& communicator) {
   ASSIGN_OR_RETURN(auto model, Upcycle(*dense.model, spec.model(), spec.seed()));
-  ASSIGN_OR_RETURN(const std::vector<float> m, Whole(dense, dense.m, communicator));
-  ASSIGN_OR_RETURN(const std::vector<float> v, Whole(dense, dense.v, communicator));
+  const bool sharded = spec.optimizer_sharding() != v1::REPLICATED;
+  ASSIGN_OR_RETURN(const std::vector<float> m, Whole(dense, dense.m, sharded, communicator));
+  ASSIGN_OR_RETURN(const std::vector<float> v, Whole(dense, dense.v, sharded, communicator));
   const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense.model, *model);
   const Shard moments = MomentShard(spec, model->trained_values().size(), communicator.rank());
   TrainingState state = WithZeroMoments(std::move(model), moments);
   std::vector<float> average;
   // Parameters without a dense origin, such as routers, begin their average with their weights.
-  if (!dense.average.empty()) {
-    ASSIGN_OR_RETURN(average, Whole(dense, dense.average, communicator));
+  if (spec.optimizer().ema_decay() > 0) {
+    ASSIGN_OR_RETURN(average, Whole(dense, dense.average, sharded, communicator));
   }
   BeginAverage(spec, &state);
   for (size_t i = 0; i < origins.size(); ++i) {
@@ -244,7 +247,10 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
   state.gate_penalty = record.gate_penalty;
-  state.validation = record.validation;
+  // A branch begins without validations: those of its source may have had other windows, or have
+  // stopped it early.
+  ASSIGN_OR_RETURN(const int64_t first_step, FirstStep(spec));
+  if (record.step > first_step) state.validation = record.validation;
   state.spikes = record.spikes;
   return state;
 }

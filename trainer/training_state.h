@@ -66,8 +66,9 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key);
 absl::Status SaveState(TrainingState& state, const std::filesystem::path& checkpoints,
                        const std::string& dataset_key, const std::filesystem::path& tokenizer);
 
-// Restores a checkpoint. FailedPrecondition when it belongs to other data or another model than the
-// spec's, or when its base has changed.
+// Restores a checkpoint, without the validations of its source when it is the first one of a
+// branch. FailedPrecondition when it belongs to other data or another model than the spec's, or
+// when its base has changed.
 absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoint,
                                            const v1::RunSpec& spec, const std::string& dataset_key,
                                            int rank);

@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
+#include "model/config/shard.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/model_path.h"
 #include "runs/run_spec.h"
 #include "runs/starting_point.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
+#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -94,6 +98,26 @@ TEST_F(AverageTest, ResumeIsBitExactAlsoAcrossUpcyclingAndSharding) {
   replicated.set_world_size(3);
   replicated.set_optimizer_sharding(v1::REPLICATED);
   EXPECT_EQ(NewestWeights(TrainedOn(sharded)), NewestWeights(TrainedOn(replicated)));
+}
+
+// With many ranks the last ones own no value, and so no part of the average.
+TEST_F(AverageTest, RanksWithoutAShareJoinTheUpcycling) {
+  v1::RunSpec spec = WithAverage(TinySpec(dataset_, 12));
+  SingleProcess alone;
+  TrainingState dense = *InitialState(spec, 0);
+  const size_t size = dense.model->trained_values().size();
+  const TrainingState whole = *UpcycledState(std::move(dense), spec, alone);
+  int ranks = 2;
+  while (ShardOf(size, ranks - 1, ranks).size() > 0) ++ranks;
+  spec.set_world_size(ranks);
+  const auto results = RunThreadedRanks(ranks, [&](Communicator& communicator) -> absl::Status {
+    ASSIGN_OR_RETURN(TrainingState own, InitialState(spec, communicator.rank()));
+    ASSIGN_OR_RETURN(own, UpcycledState(std::move(own), spec, communicator));
+    const auto begin = whole.average.begin() + static_cast<int64_t>(own.moments.begin);
+    const bool same = std::equal(own.average.begin(), own.average.end(), begin);
+    return same ? absl::OkStatus() : absl::InternalError("the average differs");
+  });
+  EXPECT_THAT(results, testing::Each(absl::OkStatus()));
 }
 
 TEST_F(AverageTest, TrainsTheSameWeightsAsWithout) {

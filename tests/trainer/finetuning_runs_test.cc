@@ -256,6 +256,36 @@ TEST_F(FinetuningRunsTest, SmoothedAndNoisyRunsAreExact) {
   EXPECT_NE(plain[0].gradient_norm(), without_noise[0].gradient_norm());
 }
 
+// A dense model that becomes one with experts is trained with the same settings as before.
+TEST_F(FinetuningRunsTest, SettingsOutliveTheUpcycling) {
+  v1::RunSpec spec = TinySpec(text_, 12);
+  v1::Finetuning* const tuning = spec.mutable_finetuning();
+  tuning->set_embedding_noise(5);
+  tuning->set_label_smoothing(0.1);
+  v1::LearningRateGroup* const norms = tuning->add_learning_rates();
+  norms->set_pattern("*norm*");
+  norms->set_factor(0);
+  spec = ResolveRunSpec(spec).value();
+  const RunDirectory whole = Trained(spec), stopped(NewDirectory("run"));
+  ASSERT_OK(TrainAlone(stopped, spec, 6));  // after 3 steps of the dense model
+  ASSERT_OK(TrainAlone(stopped, spec));
+  EXPECT_EQ(LossLines(stopped), LossLines(whole));
+  EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole));
+}
+
+TEST_F(FinetuningRunsTest, SpeedIsThatOfABatchThatGrows) {
+  v1::RunSpec spec = TinyDenseSpec(packed_, 6);
+  spec.mutable_batch()->set_first_batch_size(2);
+  spec.mutable_batch()->mutable_warmup()->set_steps(4);
+  const auto metrics = *Trained(ResolveRunSpec(spec).value()).ReadMetrics(0);
+  ASSERT_EQ(metrics.size(), 6u);
+  const double sequences[] = {2, 2, 3, 3, 4, 4};
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    EXPECT_NEAR(metrics[i].tokens_per_second() * metrics[i].step_seconds(), 32 * sequences[i], 1e-6)
+        << i;
+  }
+}
+
 TEST_F(FinetuningRunsTest, ImpossibleRunsAreRefused) {
   const v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 4);
   v1::RunSpec asked = spec;

@@ -14,6 +14,8 @@
 #include "formats/packed_dataset.h"
 #include "gtest/gtest.h"
 #include "inference/kept_experts.h"
+#include "runs/checkpoint.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
@@ -278,6 +280,36 @@ TEST(TokenChoiceRunsTest, EvaluationNamesANumberThatTheModelDoesNotHave) {
   EXPECT_EQ(status.message(),
             run.root().string() +
                 ": active_experts[1]: got 9, expected 1 to 8, the number of experts of the model");
+}
+
+// A run that starts from a dense model copies it into experts before step 1, and again when a spike
+// takes it back there. What is stored after the spike is the model that the step trains.
+TEST(TokenChoiceRunsTest, ARollbackToTheDenseStartKeepsTheExpertsOfTheStep) {
+  const fs::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  v1::RunSpec spec = GrowingSpec(dataset, 40, 1);
+  spec.set_init_from(TinyBase(dataset).root().string());
+  // At this rate the losses hardly fall, so every other one is above the median.
+  spec.mutable_optimizer()->set_learning_rate(1e-4);
+  spec.mutable_spikes()->set_policy(v1::ROLLBACK);
+  spec.mutable_spikes()->set_threshold(1e-9);
+  spec.mutable_spikes()->set_window(4);
+  spec.mutable_checkpoint()->set_every_steps(1000);
+  spec = ResolveRunSpec(spec).value();
+  const RunDirectory whole(NewDirectory("run")), run(NewDirectory("run"));
+  ASSERT_EQ(*TrainAlone(whole, spec), TrainingOutcome::kComplete);
+  const std::vector<v1::StepMetrics> steps = whole.ReadMetrics(0).value();
+  const auto spike = std::ranges::find_if(steps, &v1::StepMetrics::has_spike);
+  ASSERT_TRUE(spike != steps.end());
+  EXPECT_EQ(spike->spike().first_skipped_step(), 1);
+  ASSERT_EQ(*TrainAlone(run, spec, spike->step()), TrainingOutcome::kInterrupted);
+  const CheckpointState stored =
+      ReadCheckpointState(CheckpointPath(run.checkpoints(), spike->step())).value();
+  EXPECT_TRUE(stored.upcycled);
+  EXPECT_EQ(stored.model.routing().token().active_experts(), spike->active_experts());
+  ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
+  EXPECT_EQ(LossLines(run), LossLines(whole));
+  EXPECT_EQ(NewestWeights(run), NewestWeights(whole));
 }
 
 // SMoE-Dropout, figure 1: after growing k, every doubling of the experts in use lowers the loss.

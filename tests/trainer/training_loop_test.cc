@@ -10,8 +10,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
+#include "runs/branch.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {
@@ -253,6 +255,23 @@ TEST_F(TrainingLoopTest, CompleteRunReportsThatItIsComplete) {
   EXPECT_EQ(*TrainingLoop(run, spec, environment).Run(), TrainingOutcome::kComplete);
   EXPECT_THAT(out.str(), HasSubstr("already complete"));
   EXPECT_EQ(LossLines(run), lines);
+}
+
+// The validations of the source neither stop a branch nor count as its best.
+TEST_F(TrainingLoopTest, ABranchOfARunThatStoppedEarlyTrains) {
+  v1::RunSpec spec = TinySpec(dataset_, 100);
+  spec.mutable_optimizer()->set_learning_rate(0.3);
+  spec.mutable_validation()->mutable_every()->set_steps(2);
+  spec.mutable_validation()->set_windows(8);
+  spec.mutable_validation()->set_patience(2);
+  spec = *ResolveRunSpec(spec);
+  const RunDirectory source = Finished(spec), branch = NewRun();
+  const int64_t stopped = Metrics(source).back().step();
+  ASSERT_LT(stopped, 100);
+  spec.set_branch_from(absl::StrCat("run-000001@", stopped));
+  ASSERT_OK(CopyBranchCheckpoint(CheckpointPath(source.checkpoints(), stopped), branch));
+  ASSERT_EQ(*TrainAlone(branch, spec, 2), TrainingOutcome::kInterrupted);
+  EXPECT_EQ(Metrics(branch).back().validation().best_step(), stopped + 2);
 }
 
 TEST_F(TrainingLoopTest, RefusesACheckpointOfOtherData) {

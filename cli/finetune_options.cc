@@ -284,8 +284,8 @@ void FinetuneOptions::AddTo(CLI::App* command) {
   fields.Add(command, "--patience", "validation.patience");
   fields.Add(command, "--ranks", "world_size");
   fields.Add(command, "--threads", "threads_per_rank");
-  command->add_option("--seed", seed, "Seed of the run and of the data's order (default: 0)")
-      ->check(Seed());
+  fields.Add(command, "--seed", "seed")
+      ->description("Seed of the run and of the data's order (default: 0) [seed]");
   fields.Add(command, "--name", "name");
   command->add_option("--request-id", request_id,
                       "Idempotency key: a repeated request returns the existing run");
@@ -325,7 +325,6 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
     ASSIGN_OR_RETURN(*spec.mutable_validation()->mutable_every(),
                      ParseTrainingLength("--validate-every", validate_every));
   }
-  if (seed != 0) spec.set_seed(seed);
   return spec;
 }
 

@@ -27,7 +27,7 @@ struct FinetuneOptions {
   std::string format, chat_template, loss_on = "answers", prepare_in;
   double validation = .05;
   int64_t sequence_length = 0;
-  uint64_t seed = 0;
+  uint64_t seed = 0;  // that of the run, RunSpec.seed
   bool strict = false;
   // The run.
   std::string lora, validate_every, request_id;

@@ -162,8 +162,8 @@ absl::Status CheckTask(const TunedTask& task, const std::string& tasks_dir) {
   for (const std::string& name : task.trained()) {
     ASSIGN_OR_RETURN(const v1::TaskSpec spec, BuiltinTask(name));
     ASSIGN_OR_RETURN(const RecordSet records, ReadTaskRecords(spec, tasks_dir));
-    // Converted models, which all tasks but extra ones are scored with, do not record the share of
-    // the examples that they were trained on.
+    // Converted models, which all tasks but extra ones are scored with, know the share of the
+    // examples that they were trained on only while the model that was converted exists.
     if (task.is_extra || records.sources[0].task_share == 0) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("task ", name, ": got no training file in ", records.sources[0].path,

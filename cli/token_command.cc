@@ -33,6 +33,22 @@ absl::Status CheckNoServer(const Session& session) {
                    "managed; run it on the server's machine"));
 }
 
+bool IsExpired(const AccessEntry& entry) {
+  return entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
+}
+
+// Returns an entry without its hash; "expires_at" is 0 for one that does not expire.
+nlohmann::json EntryJson(const AccessEntry& entry) {
+  nlohmann::json json = {{"id", entry.id},
+                         {"name", entry.name},
+                         {"role", RoleName(entry.role)},
+                         {"created_at", entry.created_at},
+                         {"expires_at", entry.expires_at},
+                         {"expired", IsExpired(entry)}};
+  if (!entry.certificate.empty()) json["certificate"] = entry.certificate;
+  return json;
+}
+
 absl::Status Create(const CommandLine& program, const TokenOptions& options) {
   RETURN_IF_ERROR(CheckNoServer(program.session));
   const std::optional<Role> role = ParseRole(options.role);
@@ -49,24 +65,14 @@ absl::Status Create(const CommandLine& program, const TokenOptions& options) {
             << ", expires " << Day(created.entry.expires_at) << " (UTC)"
             << (created.token.empty() ? "" : "; store the token now, it is not shown again")
             << std::endl;
-  if (!created.token.empty()) std::cout << created.token << std::endl;
+  if (program.session.json) {
+    nlohmann::json json = EntryJson(created.entry);
+    if (!created.token.empty()) json["token"] = created.token;
+    std::cout << json.dump(1) << std::endl;
+  } else if (!created.token.empty()) {
+    std::cout << created.token << std::endl;
+  }
   return absl::OkStatus();
-}
-
-bool IsExpired(const AccessEntry& entry) {
-  return entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
-}
-
-// Returns an entry without its hash; "expires_at" is 0 for one that does not expire.
-nlohmann::json EntryJson(const AccessEntry& entry) {
-  nlohmann::json json = {{"id", entry.id},
-                         {"name", entry.name},
-                         {"role", RoleName(entry.role)},
-                         {"created_at", entry.created_at},
-                         {"expires_at", entry.expires_at},
-                         {"expired", IsExpired(entry)}};
-  if (!entry.certificate.empty()) json["certificate"] = entry.certificate;
-  return json;
 }
 
 absl::Status List(const CommandLine& program) {
@@ -92,7 +98,11 @@ absl::Status List(const CommandLine& program) {
 absl::Status Revoke(const CommandLine& program, const TokenOptions& options) {
   RETURN_IF_ERROR(CheckNoServer(program.session));
   ASSIGN_OR_RETURN(const int count, RevokeTokens(program.session.options.home, options.revoked));
-  std::cout << "revoked " << count << (count == 1 ? " token" : " tokens") << std::endl;
+  if (program.session.json) {
+    std::cout << nlohmann::json{{"revoked", count}}.dump() << std::endl;
+  } else {
+    std::cout << "revoked " << count << (count == 1 ? " token" : " tokens") << std::endl;
+  }
   return absl::OkStatus();
 }
 

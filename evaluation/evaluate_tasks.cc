@@ -80,19 +80,28 @@ class ProgressEvents {
   std::chrono::steady_clock::time_point told_;
 };
 
-// Returns the comparison of a run's dataset with evaluation data; nullopt without one.
-absl::StatusOr<std::optional<Contamination>> ContaminationOf(const std::optional<fs::path>& run) {
-  if (!run.has_value()) return std::nullopt;
+// Returns the comparisons of a run's datasets with evaluation data; none unless all were compared.
+absl::StatusOr<std::vector<Contamination>> ContaminationOf(const std::optional<fs::path>& run) {
+  std::vector<Contamination> all;
+  if (!run.has_value()) return all;
   const absl::StatusOr<v1::RunSpec> spec = RunDirectory(*run).ReadSpec();
-  if (!spec.ok()) return std::nullopt;  // the model was imported or moved
-  return ReadContamination(spec->dataset_dir());
+  if (!spec.ok()) return all;  // the model was imported or moved
+  std::vector<std::string> datasets;
+  for (const v1::MixtureDataset& entry : spec->datasets()) datasets.push_back(entry.dataset());
+  if (datasets.empty()) datasets.push_back(spec->dataset_dir());
+  for (const std::string& dataset : datasets) {
+    ASSIGN_OR_RETURN(std::optional<Contamination> one, ReadContamination(dataset));
+    if (!one) return std::vector<Contamination>();
+    all.push_back(*std::move(one));
+  }
+  return all;
 }
 
 class TaskRun {
  public:
   TaskRun(const v1::EvaluateTasksRequest& request, LanguageModel& weights, const AskedModel& model,
           std::vector<int> active_experts, std::vector<v1::InferenceRouting> routings,
-          const fs::path& answers_dir, const std::optional<Contamination>& contamination,
+          const fs::path& answers_dir, const std::vector<Contamination>& contamination,
           const TrainedShares& trained, const EmitTaskEvent& emit)
       : request_(request),
         weights_(weights),
@@ -135,14 +144,17 @@ class TaskRun {
     return LoadTaskFor(trained_, spec, request_.data_dir(), ShotsOf(spec, options_.num_shots));
   }
 
-  // Returns whether the dataset was compared with all files of the task's examples.
+  // Returns whether all datasets were compared with all files of the task's examples.
   absl::StatusOr<bool> WasCompared(const v1::TaskSpec& spec) const {
-    if (!contamination_.has_value()) return false;
+    if (contamination_.empty()) return false;
     ASSIGN_OR_RETURN(const v1::TaskFile* file, FindExamples(spec, request_.data_dir()));
     const fs::path folder = fs::path(request_.data_dir()) / TaskFolder(spec);
     for (const fs::path& path : MatchingFiles(folder, file->path())) {
       ASSIGN_OR_RETURN(const FileSummary summary, SummarizeFile(path));
-      if (!contamination_->Covers(summary.bytes, summary.crc32c)) return false;
+      const auto covers = [&](const Contamination& one) {
+        return one.Covers(summary.bytes, summary.crc32c);
+      };
+      if (!std::ranges::all_of(contamination_, covers)) return false;
     }
     return true;
   }
@@ -151,7 +163,10 @@ class TaskRun {
     options_.is_clean = nullptr;
     ASSIGN_OR_RETURN(const bool compared, WasCompared(task.spec));
     if (compared) {
-      options_.is_clean = [this](std::string_view text) { return contamination_->IsClean(text); };
+      options_.is_clean = [this](std::string_view text) {
+        return std::ranges::all_of(contamination_,
+                                   [&](const Contamination& one) { return one.IsClean(text); });
+      };
     }
     for (const int active : active_experts_) {
       if (active > 0) RETURN_IF_ERROR(weights_.SetActiveExperts(active));
@@ -175,7 +190,7 @@ class TaskRun {
   const int trained_with_;
   const std::vector<int> active_experts_;
   const std::vector<v1::InferenceRouting> routings_;
-  const std::optional<Contamination>& contamination_;
+  const std::vector<Contamination>& contamination_;
   const TrainedShares& trained_;
   const EmitTaskEvent& emit_;
   TaskEvaluationOptions options_;
@@ -185,8 +200,7 @@ class TaskRun {
 absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskModel& found,
                            const std::vector<v1::TaskSpec>& specs, const TrainedShares& trained,
                            const EmitTaskEvent& emit, v1::TasksResult* result) {
-  ASSIGN_OR_RETURN(const std::optional<Contamination> contamination,
-                   ContaminationOf(found.path.run));
+  ASSIGN_OR_RETURN(const std::vector<Contamination> contamination, ContaminationOf(found.path.run));
   ASSIGN_OR_RETURN(auto routings, RoutingsToAsk(request, found.path.state.model));
   ASSIGN_OR_RETURN(const auto model,
                    LoadModel(found.path.checkpoint, found.path.state.use_average));

@@ -55,7 +55,12 @@ void AppendBytes(const TokenBytes& table, std::span<const int32_t> document,
   const size_t first = bytes->size();
   for (const int32_t token : document) bytes->push_back(table.of_token[token]);
   if (document.empty()) return;
-  if (!table.takes_dummy_space.empty() && table.takes_dummy_space[document[0]]) --(*bytes)[first];
+  // BOS, with which a document may begin, has no bytes; the space is before the text after it.
+  size_t start = 0;
+  while (start + 1 < document.size() && table.of_token[document[start]] == 0) ++start;
+  if (!table.takes_dummy_space.empty() && table.takes_dummy_space[document[start]]) {
+    --(*bytes)[first + start];
+  }
   if (text_bytes) Scale(*text_bytes, std::span(*bytes).subspan(first));
 }
 

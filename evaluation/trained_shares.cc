@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/status_macros.h"
 #include "evaluation/tasks/training_share.h"
 #include "formats/task_shares.h"
+#include "runs/conversion_record.h"
 #include "runs/run_directory.h"
 
 namespace braid {
@@ -36,7 +38,9 @@ std::vector<std::filesystem::path> DatasetsOf(const v1::RunSpec& spec,
 absl::Status AddTrainedShares(const std::string& name, const ModelPath& model,
                               TrainedShares* trained) {
   std::optional<ModelPath> at = model;
-  while (at) {
+  // A model that was converted in its place is its own source.
+  std::set<std::filesystem::path> seen;
+  while (at && seen.insert(at->checkpoint).second) {
     std::string start = at->state.partial.base().checkpoint();
     if (at->run) {
       ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at->run).ReadSpec());
@@ -48,6 +52,10 @@ absl::Status AddTrainedShares(const std::string& name, const ModelPath& model,
         }
       }
       if (start.empty()) start = spec.init_from();
+    }
+    if (start.empty()) {
+      ASSIGN_OR_RETURN(const auto conversion, ReadConversion(at->checkpoint));
+      if (conversion) start = conversion->source().checkpoint();
     }
     if (start.empty()) break;
     absl::StatusOr<ModelPath> next = FindModel(start, /*strict=*/false);

@@ -21,9 +21,9 @@ struct TrainedShare {
 };
 using TrainedShares = std::map<std::string, TrainedShare>;  // by the name of the task
 
-// Adds the tasks that a model, the run it started from, and so on, were trained on. A model outside
-// of a run, and data that no longer exist, have none. Errors: those of RunDirectory::ReadSpec and
-// ReadTaskShares.
+// Adds the tasks that a model, the one that it started from or was converted from, and so on, were
+// trained on. A model that was imported, and data that no longer exist, have none. Errors: those of
+// RunDirectory::ReadSpec, ReadTaskShares and ReadConversion.
 absl::Status AddTrainedShares(const std::string& name, const ModelPath& model,
                               TrainedShares* trained);
 

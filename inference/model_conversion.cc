@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <system_error>
@@ -159,10 +160,15 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
 
 absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, bool strict) {
   ModelPath at = *model;
-  while (true) {
+  std::set<fs::path> seen;  // a model that was converted in its place is its own source
+  while (seen.insert(at.checkpoint).second) {
     ASSIGN_OR_RETURN(std::optional<v1::Conversion> record, ReadConversion(at.checkpoint));
-    if (record) return record;
-    std::string start = at.state.partial.base().checkpoint();
+    // Without all experts of the split, units have no places to return to.
+    if (record && record->request().has_keep()) return std::nullopt;
+    // Noise leaves every unit where it is, so the split is recorded in the model before it.
+    if (record && !record->request().has_noise()) return record;
+    std::string start =
+        record ? record->source().checkpoint() : at.state.partial.base().checkpoint();
     if (start.empty() && at.run) {
       ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at.run).ReadSpec());
       start = spec.init_from();
@@ -180,6 +186,7 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, b
     }
     at = *std::move(next);
   }
+  return std::nullopt;
 }
 
 absl::StatusOr<bool> IsRecomposed(const ModelPath& model) {
@@ -218,6 +225,7 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   const OutputPlace place{request.output_dir(), request.force(), CheckHoldsOnlyACheckpoint};
   ASSIGN_OR_RETURN(const auto output, OutputDirectory::Create(place));
   ASSIGN_OR_RETURN(ModelPath path, FindModel(request.model(), request.strict()));
+  RETURN_IF_ERROR(CheckKeepsBase(output->path(), path.state.partial.base().checkpoint()));
   RETURN_IF_ERROR(CheckPlainLayers(path.state.model, "model",
                                    "its gate was trained for the FFNs that it has; convert the "
                                    "model that it started from"));

@@ -34,9 +34,10 @@ absl::StatusOr<ConvertedModel> SplitIntoExperts(LanguageModel& dense, const v1::
 absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& experts,
                                                            const v1::Conversion* record);
 
-// Returns conversion.textproto of the checkpoint, or of the one that it was trained from, over any
-// number of runs; nullopt when there is none or a model on the way was removed. Where one is
-// damaged, model->source names it, or with `strict` it is an error (AddSkipped).
+// Returns conversion.textproto of the split that made the checkpoint or the one that it was trained
+// from or given noise, over any number of runs; nullopt when there is none, only some experts were
+// kept, or a model on the way was removed. Where one is damaged, model->source names it, or with
+// `strict` it is an error (AddSkipped).
 absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, bool strict);
 
 // Returns whether exports of the model put its experts together (Finetuning.recompose).

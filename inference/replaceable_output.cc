@@ -1,11 +1,13 @@
 #include "inference/replaceable_output.h"
 
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "formats/manifest.h"
 #include "runs/checkpoint.h"
 #include "runs/conversion_record.h"
+#include "runs/model_path.h"
 #include "runs/run_directory.h"
 
 namespace braid {
@@ -44,6 +46,23 @@ absl::Status CheckHoldsOnlyACheckpoint(const fs::path& directory) {
   return CheckHoldsOnly(directory, [&](const std::string& name) {
     return name == kManifestName || name == kConversionFile || manifest->Find(name) != nullptr;
   });
+}
+
+absl::Status CheckKeepsBase(const fs::path& output, const std::string& base) {
+  std::set<fs::path> seen;
+  for (std::string at = base; !at.empty();) {
+    std::error_code error;
+    if (fs::equivalent(output, at, error)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("output_dir: ", output.string(),
+                       " holds the base of adapters, which would be lost, so it is not replaced; "
+                       "choose another directory"));
+    }
+    const absl::StatusOr<ModelPath> found = FindModel(at, /*strict=*/false);
+    if (!found.ok() || !seen.insert(found->checkpoint).second) break;
+    at = found->state.partial.base().checkpoint();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace braid

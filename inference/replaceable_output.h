@@ -22,6 +22,10 @@ absl::Status CheckHoldsOnly(const std::filesystem::path& directory,
 // conversions write, and the checkpoints of runs.
 absl::Status CheckHoldsOnlyACheckpoint(const std::filesystem::path& directory);
 
+// Returns FailedPrecondition when `output` is the checkpoint `base`, or one whose weights that one
+// needs in turn: checkpoints of adapters do not hold the weights of their base. `base` may be "".
+absl::Status CheckKeepsBase(const std::filesystem::path& output, const std::string& base);
+
 }  // namespace braid
 
 #endif  // BRAID_INFERENCE_REPLACEABLE_OUTPUT_H_

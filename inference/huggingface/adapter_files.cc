@@ -257,6 +257,7 @@ absl::StatusOr<v1::ImportResponse> ImportAdapter(const v1::ImportRequest& reques
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(const AdapterConfig config, ParseAdapterConfig(text, path));
   ASSIGN_OR_RETURN(const ModelPath base, FindAdapterBase(request, config));
+  RETURN_IF_ERROR(CheckKeepsBase(output->path(), base.checkpoint.string()));
   ASSIGN_OR_RETURN(TrainingState state, AdapterState(request, config, base));
   RETURN_IF_ERROR(
       SaveState(state, output->staging(), kImportedAdapter, base.checkpoint / kTokenizerFile));

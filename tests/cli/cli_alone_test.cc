@@ -273,7 +273,10 @@ TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {
   };
   EXPECT_THAT(json({"model", "describe", "--list"}), ::testing::Contains("tiny/8E"));
   EXPECT_EQ(json({"token", "list"}), nlohmann::json::array());
-  ASSERT_EQ(Braid({"token", "create", "--name", "ann", "--role", "submitter"}).exit_code, 0);
+  const nlohmann::json created = json({"token", "create", "--name", "ann", "--role", "submitter"});
+  ASSERT_TRUE(created.is_object());
+  EXPECT_EQ(created.value("name", ""), "ann");
+  EXPECT_NE(created.value("token", ""), "");
   const nlohmann::json tokens = json({"token", "list"});
   ASSERT_EQ(tokens.size(), 1u) << tokens;
   EXPECT_EQ(tokens[0]["name"], "ann");
@@ -281,6 +284,7 @@ TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {
   EXPECT_EQ(tokens[0]["expires_at"], 0);
   EXPECT_EQ(tokens[0]["expired"], false);
   EXPECT_FALSE(tokens[0].contains("hash"));
+  EXPECT_EQ(json({"token", "revoke", "ann"}), nlohmann::json({{"revoked", 1}}));
 }
 
 TEST_P(CliAloneTest, ProgramsOfThisMachineAreRefusedWithAServer) {

@@ -80,6 +80,17 @@ TEST(FinetuneOptionsTest, TheSpecHasLengthAndAdapters) {
   EXPECT_EQ(fields.at("answer"), "reply");
 }
 
+TEST(FinetuneOptionsTest, ASeedOfZeroReplacesThatOfTheConfiguration) {
+  for (const bool given : {false, true}) {
+    std::vector<std::string> arguments = {"base", "--data", "a.jsonl", "--set", "seed=5"};
+    if (given) arguments.insert(arguments.end(), {"--seed", "0"});
+    CLI::App app;
+    const std::unique_ptr<FinetuneOptions> options(Parse(arguments, &app));
+    ASSERT_OK_AND_ASSIGN(const v1::RunSpec spec, options->Spec());
+    EXPECT_EQ(spec.seed(), given ? 0u : 5u);
+  }
+}
+
 TEST(FinetuneOptionsTest, AdaptersHaveDefaultsWithoutAValueButNotWithAnEmptyOne) {
   CLI::App bare, empty;
   const std::unique_ptr<FinetuneOptions> defaults(

@@ -148,29 +148,32 @@ TEST_F(EvaluationTextTest, WindowsPredictEveryTokenOnce) {
 
 // A dataset's windows hold one token more than they predict; joined they give the text.
 TEST_F(EvaluationTextTest, HeldoutSplitIsTheTextOfItsDocuments) {
-  const fs::path dataset = NewTextDataset(*path_);
   const fs::path file = Write("even.jsonl",
                               "{\"text\":\"the cat sat on the mat and the dog ran\"}\n"
                               "{\"text\":\"12 naïve cats\\n\"}\n{\"text\":\" and  a mat after the "
                               "dog, which ran after the cat\"}\n");
-  const EvaluationText files = Read({file.string()}).value();
-  const DomainText& expected = files.domains[0];
-  auto writer = IndexedDatasetWriter::Create(dataset / "heldout/even", 280).value();
-  for (size_t begin = 0; begin < expected.tokens.size(); begin += 33) {
-    const size_t count = std::min<size_t>(33, expected.tokens.size() - begin);
-    ASSERT_TRUE(writer->AddSequence(std::span(expected.tokens).subspan(begin, count)).ok());
-    writer->EndDocument();
+  for (const bool begin_with_bos : {false, true}) {
+    begin_with_bos_ = begin_with_bos;
+    const fs::path dataset = NewTextDataset(*path_);
+    const EvaluationText files = Read({file.string()}).value();
+    const DomainText& expected = files.domains[0];
+    auto writer = IndexedDatasetWriter::Create(dataset / "heldout/even", 280).value();
+    for (size_t begin = 0; begin < expected.tokens.size(); begin += 33) {
+      const size_t count = std::min<size_t>(33, expected.tokens.size() - begin);
+      ASSERT_TRUE(writer->AddSequence(std::span(expected.tokens).subspan(begin, count)).ok());
+      writer->EndDocument();
+    }
+    ASSERT_TRUE(writer->Commit().ok());
+    const auto info = ReadDatasetInfo(dataset);
+    const auto heldout = HeldoutText(dataset, *info, MeasureTokens(*tokenizer_), 0);
+    ASSERT_TRUE(heldout.ok()) << heldout.status();
+    EXPECT_EQ(heldout->domains[0].name, "even");
+    EXPECT_EQ(heldout->domains[0].tokens, expected.tokens);
+    EXPECT_EQ(heldout->domains[0].bytes, expected.bytes);
+    const auto some = HeldoutText(dataset, *info, MeasureTokens(*tokenizer_), 40);
+    EXPECT_EQ(some->domains[0].tokens.size(), 40u);
+    EXPECT_EQ(some->domains[0].bytes.size(), 40u);
   }
-  ASSERT_TRUE(writer->Commit().ok());
-  const auto info = ReadDatasetInfo(dataset);
-  const auto heldout = HeldoutText(dataset, *info, MeasureTokens(*tokenizer_), 0);
-  ASSERT_TRUE(heldout.ok()) << heldout.status();
-  EXPECT_EQ(heldout->domains[0].name, "even");
-  EXPECT_EQ(heldout->domains[0].tokens, expected.tokens);
-  EXPECT_EQ(heldout->domains[0].bytes, expected.bytes);
-  const auto some = HeldoutText(dataset, *info, MeasureTokens(*tokenizer_), 40);
-  EXPECT_EQ(some->domains[0].tokens.size(), 40u);
-  EXPECT_EQ(some->domains[0].bytes.size(), 40u);
 }
 
 TEST_F(EvaluationTextTest, LimitHoldsForEachDomain) {

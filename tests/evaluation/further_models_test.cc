@@ -8,7 +8,9 @@
 
 #include "evaluation/evaluate_tasks.h"
 #include "evaluation/expert_activity.h"
+#include "formats/contamination.h"
 #include "inference/generation.h"
+#include "runs/conversion_record.h"
 #include "runs/run_directory.h"
 #include "runs/run_spec.h"
 #include "tests/base/scratch_directory.h"
@@ -348,8 +350,36 @@ TEST_F(FurtherModelsTest, ExamplesThatOneModelWasTrainedOnAreLeftOutForAll) {
   ASSERT_OK(RunDirectory(request_.model()).WriteSpec(spec));
   ASSERT_OK_AND_ASSIGN(const v1::TasksResult descendant, Evaluate());
   EXPECT_EQ(descendant.results(0).num_examples(), kept);
+  // So has what it was converted into.
+  v1::Conversion record;
+  record.mutable_source()->set_checkpoint(tuned + "/checkpoints/step-00000002");
+  const std::filesystem::path converted = NewDirectory("converted") / "model";
+  std::filesystem::copy(record.source().checkpoint(), converted,
+                        std::filesystem::copy_options::recursive);
+  ASSERT_OK(WriteConversion(record, converted));
+  request_.set_model(converted.string());
+  request_.set_answers_dir(NewDirectory("answers").string());
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult of_converted, Evaluate());
+  EXPECT_EQ(of_converted.results(0).num_examples(), kept);
   PutFile(tuned_on / "supervised.json", R"({"task_shares": {"amazon": "most"}})");
   EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kDataLoss, "task_shares.amazon");
+}
+
+TEST_F(FurtherModelsTest, CleanExamplesShareNothingWithAnyDatasetOfAMixture) {
+  request_.clear_further_models();
+  request_.mutable_tasks()->RemoveLast();
+  const std::filesystem::path other = NewTextDataset(tokenizer_, 128);
+  ASSERT_OK_AND_ASSIGN(v1::RunSpec spec, RunDirectory(request_.model()).ReadSpec());
+  for (const auto& each : {dataset_, other}) spec.add_datasets()->set_dataset(each.string());
+  ASSERT_OK(RunDirectory(request_.model()).WriteSpec(spec));
+  ASSERT_OK_AND_ASSIGN(const FileSummary file, SummarizeFile(SampleDirectory() / "sst2/dev.tsv"));
+  Contamination compared;
+  compared.files = {{"dev.tsv", file.bytes, file.crc32c}};
+  for (const auto& each : {dataset_, other}) {
+    EXPECT_FALSE(Evaluate()->results(0).has_num_clean_examples());
+    ASSERT_OK(WriteContamination(each, compared).status());
+  }
+  EXPECT_TRUE(Evaluate()->results(0).has_num_clean_examples());
 }
 
 TEST_F(FurtherModelsTest, BadRequestsAreNamed) {

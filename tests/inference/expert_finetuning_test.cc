@@ -16,6 +16,7 @@
 #include "model/config/model_config.h"
 #include "model/unit_activations.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/conversion_record.h"
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
@@ -258,6 +259,42 @@ TEST_P(ExpertFinetuningTest, TheGateFollowsTrainedKeys) {
   EXPECT_EQ(seen, 7 * 2 * 32);
   EXPECT_GE(agree, seen - 2) << "up to ties within rounding";
   EXPECT_GT(moved, 0) << "training changes the choice";
+}
+
+// Noise leaves units where they are. Experts that were kept have no place in the dense model.
+TEST_P(ExpertFinetuningTest, UnitsReturnToTheirPlacesAfterNoise) {
+  const fs::path noisy = NewDirectory("noisy") / "experts";
+  v1::ConvertRequest noise;
+  noise.set_model(Converted(v1::ExpertSplit::RANDOM, 2).string());
+  noise.set_output_dir(noisy.string());
+  noise.set_force(true);
+  noise.mutable_noise()->set_share(1e-6);
+  ASSERT_OK(Convert(noise).status());
+  const auto joined = [](const fs::path& experts) {
+    v1::ConvertRequest join;
+    join.set_model(experts.string());
+    join.set_output_dir((NewDirectory("joined") / "dense").string());
+    join.set_dense(true);
+    return Convert(join).value();
+  };
+  const v1::ConvertResponse restored = joined(noisy);
+  EXPECT_TRUE(restored.restored_order());
+  const auto dense = LoadModel(restored.output_dir()).value();
+  const auto start = LoadModel(FindModel(base().root(), true)->checkpoint).value();
+  const auto values = [](const auto& model) {
+    return std::vector<float>(model->values().begin(), model->values().end());
+  };
+  EXPECT_LT(LargestDifference(values(dense), values(start)), 1e-4);
+  // A model that is converted in its place loses the record of its split.
+  noise.set_model(noisy.string());
+  ASSERT_OK(Convert(noise).status());
+  EXPECT_FALSE(joined(noisy).restored_order());
+
+  const fs::path kept = Converted(v1::ExpertSplit::RANDOM, 2);
+  v1::Conversion record;
+  record.mutable_request()->mutable_keep()->set_num_experts(kExperts);
+  ASSERT_OK(WriteConversion(record, kept));
+  EXPECT_FALSE(joined(kept).restored_order());
 }
 
 TEST_P(ExpertFinetuningTest, RunsThatCannotBeRecomposedAreRefused) {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/npy.h"
+#include "inference/model_conversion.h"
 #include "model/config/finetuning_config.h"
 #include "runs/model_path.h"
 #include "tests/inference/huggingface/adapter_fixture.h"
@@ -195,6 +196,26 @@ TEST_F(AdapterFilesTest, AdaptersAreRefusedOnABaseWithOtherWeights) {
                "not the base that the adapter was trained on");
   // Files of PEFT have no checksums.
   EXPECT_OK(Import(AdapterRequest(Golden() / "llama2-adapter", other.output_dir())));
+}
+
+// The checkpoint of adapters does not hold the weights of their base.
+TEST_F(AdapterFilesTest, TheBaseOfAdaptersIsNotReplacedByThem) {
+  const std::string base = Base("llama2");
+  v1::ImportRequest onto = AdapterRequest(Golden() / "llama2-adapter", base);
+  ASSERT_OK_AND_ASSIGN(const auto adapted, Import(onto));
+  onto.set_output_dir(base);
+  EXPECT_FAILS(Import(onto), absl::StatusCode::kFailedPrecondition, base,
+               "holds the base of adapters");
+  v1::ConvertRequest convert;
+  convert.set_model(adapted.output_dir());
+  convert.set_output_dir(base);
+  convert.set_force(true);
+  convert.mutable_noise()->set_share(.1);
+  EXPECT_FAILS(Convert(convert), absl::StatusCode::kFailedPrecondition, base,
+               "holds the base of adapters");
+  EXPECT_OK(LoadModel(adapted.output_dir()).status());
+  convert.set_output_dir((scratch_ / "noisy").string());
+  EXPECT_OK(Convert(convert).status());
 }
 
 // The weights that an adapter was trained on may be those of another adapter run, merged.

@@ -57,9 +57,11 @@ std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation) {
   return all;
 }
 
-void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result) {
-  for (const v1::Evaluation& evaluation : evaluations) {
+void AddEvaluations(const v1::EvaluationResult& evaluations, const std::string& dataset,
+                    ArmResult* result) {
+  for (const v1::Evaluation& evaluation : evaluations.evaluations()) {
     result->heldout.push_back(HeldoutScoreOf(evaluation));
+    result->heldout.back().dataset = dataset;
     if (ScoredRoutingOf(evaluation) != ScoredRouting::kSegment) continue;
     if (result->routing.empty()) result->routing = DomainWeightsOf(evaluation);
   }
@@ -102,10 +104,11 @@ const TaskScore* FindTaskScore(const ArmResult& result, const std::string& task,
 }
 
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
-                              int32_t first_positions, int32_t active_experts) {
+                              int32_t first_positions, int32_t active_experts,
+                              const std::string& dataset) {
   const auto found = std::ranges::find_if(result.heldout, [&](const HeldoutScore& score) {
     return score.routing == routing && score.first_positions == first_positions &&
-           score.active_experts == active_experts;
+           score.active_experts == active_experts && score.dataset == dataset;
   });
   return found == result.heldout.end() ? nullptr : &*found;
 }

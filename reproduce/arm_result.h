@@ -48,6 +48,8 @@ struct HeldoutScore {
   int32_t first_positions = 0;
   // Experts per token of a TOKEN_CHOICE model; 0: other models.
   int32_t active_experts = 0;
+  // Name of the dataset whose held-out split was scored; empty: the first of the experiment.
+  std::string dataset = {};
   std::vector<DomainWindows> domains = {};
 };
 
@@ -105,8 +107,10 @@ ScoredRouting ScoredRoutingOf(const v1::Evaluation& evaluation);
 HeldoutScore HeldoutScoreOf(const v1::Evaluation& evaluation);
 std::vector<DomainWeights> DomainWeightsOf(const v1::Evaluation& evaluation);
 
-// Sets result->heldout, and result->routing from the evaluation with kSegment routing.
-void AddEvaluations(const std::vector<v1::Evaluation>& evaluations, ArmResult* result);
+// Adds evaluations of the dataset to result->heldout. Sets result->routing from the first one with
+// kSegment routing.
+void AddEvaluations(const v1::EvaluationResult& evaluations, const std::string& dataset,
+                    ArmResult* result);
 
 // Returns the scores of one task, which must have been requested with its examples.
 TaskScore TaskScoreOf(const v1::TaskResult& result, const std::string& scoring);
@@ -119,7 +123,8 @@ std::vector<std::vector<double>> LayerChoicesOf(const v1::LayerAnalysis& analysi
 const TaskScore* FindTaskScore(const ArmResult& result, const std::string& task,
                                const std::string& scoring);
 const HeldoutScore* FindScore(const ArmResult& result, ScoredRouting routing,
-                              int32_t first_positions, int32_t active_experts = 0);
+                              int32_t first_positions, int32_t active_experts = 0,
+                              const std::string& dataset = "");
 
 }  // namespace braid
 

@@ -41,8 +41,8 @@ absl::StatusOr<ScoresOfSeed> ScoresOf(const RunsOfSeed& runs, const HeldoutContr
   ScoresOfSeed scores;
   for (size_t i = 0; i < runs.size(); ++i) {
     const SignedArm& arm = contrast.arms[i];
-    scores.push_back(
-        FindScore(*runs[i], arm.routing, contrast.first_positions, arm.active_experts));
+    scores.push_back(FindScore(*runs[i], arm.routing, contrast.first_positions, arm.active_experts,
+                               contrast.dataset));
     if (scores.back() != nullptr) continue;
     return absl::NotFoundError(absl::StrCat("the run of ", Describe(arm), ", seed ", runs[i]->seed,
                                             ", was not scored in the required way"));

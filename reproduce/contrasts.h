@@ -72,6 +72,8 @@ struct PositionGroup {
 struct HeldoutContrast {
   std::vector<SignedArm> arms = {};
   int32_t first_positions = 64;
+  // As HeldoutScore::dataset.
+  std::string dataset = {};
   std::vector<PositionGroup> positions = {{}};
   std::vector<DomainGroup> groups = {{}};
 };

@@ -20,6 +20,8 @@ namespace braid {
 // Names of the datasets that most experiments have.
 inline constexpr char kSimilarityData[] = "similarity";
 inline constexpr char kRandomData[] = "random";
+// Training instances in random order, but held-out documents that follow similar ones.
+inline constexpr char kRelatedData[] = "related";
 
 // A dataset that is prepared from the corpus of the experiment.
 struct DatasetDefinition {
@@ -28,6 +30,8 @@ struct DatasetDefinition {
   // Passes that a run makes over the dataset, which then has a small part of the text (64 KiB at
   // least); 0: all text that is not held out.
   double passes = 0;
+  // As in v1::PackConfig.
+  bool heldout_by_similarity = false;
 };
 
 // A task with training examples on which models are fine-tuned.
@@ -127,6 +131,8 @@ struct PlannedScore {
   int32_t first_positions = 64;
   // Experts per token of a TOKEN_CHOICE model; 0: other models.
   int32_t active_experts = 0;
+  // Dataset whose held-out split is scored; empty: the first of the experiment.
+  std::string dataset = {};
 };
 
 // The size of --quick or --full.
@@ -162,7 +168,7 @@ struct Experiment {
   v1::RunSpec tuning_settings = {};
   // The arm whose complete settings are shown.
   std::string main_arm = {};
-  // All models are scored on the held-out split of the first.
+  // All models are scored on the held-out split of the first, except where a score names another.
   std::vector<DatasetDefinition> datasets = {};
   // Those that most claims need come first.
   std::vector<ArmDefinition> arms = {};

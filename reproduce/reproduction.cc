@@ -133,6 +133,14 @@ class ExperimentRun {
     return corpus_.dataset_dirs.at(experiment().datasets.front().name);
   }
 
+  // Returns HeldoutScore::dataset for scores on this directory.
+  std::string ScoredName(const std::string& directory) const {
+    for (const auto& [name, each] : corpus_.dataset_dirs) {
+      if (each == directory && directory != ScoredDataset()) return name;
+    }
+    return "";
+  }
+
   TrainingTask TaskOf(const PlannedRun& run) const {
     TrainingTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
     *task.request.mutable_spec() = PlannedRunSpec(plan_, run, corpus_.dataset_dirs);
@@ -203,7 +211,7 @@ class ExperimentRun {
     }
     task.experts = PlannedExpertAnalysis(plan_.runs[i], runs_[i].id(), ScoredDataset());
     // All models are scored on the same copy of the held-out text.
-    task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
+    task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), corpus_.dataset_dirs);
     if (corpus_.num_heldout_domains >= 2) return task;
     for (v1::EvaluateRequest& request : task.requests) {
       auto* weights = request.mutable_fixed_weights();
@@ -251,8 +259,11 @@ class ExperimentRun {
                      .tasks = scores->tasks,
                      .expert_mass = ExpertMassOf(scores->experts),
                      .layer_choices = LayerChoicesOf(scores->layers)};
-    AddEvaluations(scores->evaluations, &result);
-    AddScoredTexts(scores->evaluations, &evidence_.scored_texts);
+    for (const v1::EvaluationResult& evaluations : scores->evaluations) {
+      const std::string dataset = ScoredName(evaluations.dataset_dir());
+      AddEvaluations(evaluations, dataset, &result);
+      if (dataset.empty()) AddScoredTexts(evaluations, &evidence_.scored_texts);
+    }
     ASSIGN_OR_RETURN(result.metrics, MetricsOf(training, runs_[i].id()));
     const PlannedScore score =
         run.arm.tuning.has_value() ? PlannedScore() : experiment().scores(run).front();

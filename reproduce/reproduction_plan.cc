@@ -217,6 +217,7 @@ v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& s
   spec.mutable_pack()->set_sequence_length(plan.experiment->sequence_length);
   spec.mutable_pack()->set_domain_clusters(source.domain_clusters);
   spec.mutable_pack()->set_heldout_fraction(HeldoutFractionOf(plan, source, dataset));
+  spec.mutable_pack()->set_heldout_by_similarity(dataset.heldout_by_similarity);
   spec.set_order(dataset.order);
   return spec;
 }
@@ -239,16 +240,21 @@ v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
 std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
                                                     const PlannedRun& run,
                                                     const std::string& run_id,
-                                                    const std::string& dataset_dir) {
-  std::map<int32_t, v1::EvaluateRequest> by_positions;
-  for (const PlannedScore& score : plan.experiment->scores(run)) {
-    const auto [entry, is_new] = by_positions.try_emplace(score.first_positions);
-    if (is_new) entry->second = EvaluationOf(run_id, dataset_dir, score.first_positions);
+                                                    const DatasetDirs& datasets) {
+  const Experiment& experiment = *plan.experiment;
+  std::map<std::pair<std::string, int32_t>, v1::EvaluateRequest> by_windows;
+  for (const PlannedScore& score : experiment.scores(run)) {
+    const auto [entry, is_new] = by_windows.try_emplace({score.dataset, score.first_positions});
+    if (is_new) {
+      const std::string& dataset =
+          score.dataset.empty() ? experiment.datasets.front().name : score.dataset;
+      entry->second = EvaluationOf(run_id, datasets.at(dataset), score.first_positions);
+    }
     if (is_new || score.active_experts == 0) AddRouting(score.routing, &entry->second);
     if (score.active_experts > 0) entry->second.add_active_experts(score.active_experts);
   }
   std::vector<v1::EvaluateRequest> requests;
-  for (auto& [positions, request] : by_positions) {
+  for (auto& [windows, request] : by_windows) {
     if (ChoosesAtRandom(run, request)) request.set_routing_seed(run.seed);
     requests.push_back(std::move(request));
   }

@@ -89,11 +89,12 @@ v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& s
 v1::RunSpec PlannedRunSpec(const ReproductionPlan& plan, const PlannedRun& run,
                            const DatasetDirs& datasets);
 
-// Returns the requests that score the model of a run on the held-out split of `dataset_dir`.
+// Returns the requests that score the model of a run on held-out text. Requires all datasets that
+// its scores name, and the first of the experiment.
 std::vector<v1::EvaluateRequest> PlannedEvaluations(const ReproductionPlan& plan,
                                                     const PlannedRun& run,
                                                     const std::string& run_id,
-                                                    const std::string& dataset_dir);
+                                                    const DatasetDirs& datasets);
 
 // Returns an id that depends only on the run and its settings, so that a repeated command finds the
 // existing run.

@@ -76,9 +76,7 @@ class RunScorer {
   TaskScores ScoreTask(const ScoringTask& task) {
     RunScores scores;
     for (const v1::EvaluateRequest& request : task.requests) {
-      ASSIGN_OR_RETURN(const v1::EvaluationResult result, Score(task.run, request));
-      scores.evaluations.insert(scores.evaluations.end(), result.evaluations().begin(),
-                                result.evaluations().end());
+      ASSIGN_OR_RETURN(scores.evaluations.emplace_back(), Score(task.run, request));
     }
     for (const PlannedTaskScore& planned : task.task_requests) {
       ASSIGN_OR_RETURN(const v1::TasksResult result, ScoreOnTasks(task.run, planned));

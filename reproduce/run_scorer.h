@@ -28,7 +28,7 @@ struct ScoringTask {
 
 // The responses to all requests of one task.
 struct RunScores {
-  std::vector<v1::Evaluation> evaluations = {};
+  std::vector<v1::EvaluationResult> evaluations = {};
   std::vector<TaskScore> tasks = {};
   v1::ExpertActivity experts = {};
   v1::LayerAnalysis layers = {};

@@ -5,8 +5,8 @@
 
 namespace braid {
 
-void AddScoredTexts(const std::vector<v1::Evaluation>& evaluations, ScoredTexts* texts) {
-  for (const v1::Evaluation& evaluation : evaluations) {
+void AddScoredTexts(const v1::EvaluationResult& evaluations, ScoredTexts* texts) {
+  for (const v1::Evaluation& evaluation : evaluations.evaluations()) {
     const v1::DomainEvaluation& total = evaluation.total();
     (*texts)[evaluation.first_segment_length()] = {.tokens = total.num_tokens_after_first_segment(),
                                                    .bytes = total.num_bytes_after_first_segment()};

@@ -22,7 +22,7 @@ struct ScoredText {
 using ScoredTexts = std::map<int32_t, ScoredText>;
 
 // Adds the text of each evaluation.
-void AddScoredTexts(const std::vector<v1::Evaluation>& evaluations, ScoredTexts* texts);
+void AddScoredTexts(const v1::EvaluationResult& evaluations, ScoredTexts* texts);
 
 // Returns a loss in bits per byte; NaN if the size of the text is not known.
 double BitsPerByte(double nats_per_token, const ScoredTexts& texts, int32_t first_positions);

@@ -16,6 +16,7 @@
 #include "formats/packed_dataset.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/ordering/heldout_order.h"
 #include "pipeline/ordering/instance_layout.h"
 #include "pipeline/ordering/ordering_report.h"
 #include "pipeline/ordering/packing.h"
@@ -46,10 +47,12 @@ struct PackedInstances {
 class DatasetPacker {
  public:
   DatasetPacker(const PackInputs& inputs, const v1::CorpusSpec& resolved,
-                const DocumentDomains& domains, const IndexedDataset& tokens,
-                const Tokenizer& tokenizer, const ProgressCallback& progress, StageWriter* stage)
+                const DocumentVectors& embeddings, const DocumentDomains& domains,
+                const IndexedDataset& tokens, const Tokenizer& tokenizer,
+                const ProgressCallback& progress, StageWriter* stage)
       : inputs_(inputs),
         resolved_(resolved),
+        embeddings_(embeddings),
         domains_(domains),
         tokens_(tokens),
         tokenizer_(tokenizer),
@@ -69,10 +72,11 @@ class DatasetPacker {
   absl::StatusOr<InstanceLayout> LayOut() const;
   absl::Status StoreInstances(const PackedInstances& packed);
   void AppendTokens(const ProvenanceSpan& span, std::vector<int32_t>* instance) const;
-  absl::StatusOr<int64_t> PackDomain(std::span<const uint32_t> documents, const std::string& name);
+  absl::StatusOr<int64_t> PackDomain(std::vector<uint32_t> documents, const std::string& name);
 
   const PackInputs& inputs_;
   const v1::CorpusSpec& resolved_;
+  const DocumentVectors& embeddings_;
   const DocumentDomains& domains_;
   const IndexedDataset& tokens_;
   const Tokenizer& tokenizer_;
@@ -146,8 +150,13 @@ absl::Status DatasetPacker::StoreInstances(const PackedInstances& packed) {
 
 // Writes the held-out windows of a domain and returns the number of tokens written. A last window
 // that is too short to have a target is omitted, and so are the files of a domain without windows.
-absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::span<const uint32_t> documents,
+absl::StatusOr<int64_t> DatasetPacker::PackDomain(std::vector<uint32_t> documents,
                                                   const std::string& name) {
+  if (resolved_.pack().heldout_by_similarity()) {
+    ASSIGN_OR_RETURN(documents, OrderAmongThemselves(
+                                    embeddings_, std::move(documents), inputs_.neighbors.k,
+                                    [&] { return progress_(num_documents(), num_documents()); }));
+  }
   ASSIGN_OR_RETURN(const auto writer,
                    IndexedDatasetWriter::Create(Path("heldout") / name, tokenizer_.vocab_size()));
   Packer packer(resolved_.pack().sequence_length(), tokenizer_.eos_id(),
@@ -183,9 +192,11 @@ absl::StatusOr<std::vector<std::string>> DatasetPacker::PackHeldout() {
   }
   std::vector<std::string> present;
   for (size_t domain = 0; domain < names.size(); ++domain) {
+    if (by_domain[domain].empty()) continue;
     const std::string prefix = "heldout/" + names[domain];
     if (!stage_->Has(prefix + ".bin")) {
-      ASSIGN_OR_RETURN(const int64_t num_tokens, PackDomain(by_domain[domain], names[domain]));
+      ASSIGN_OR_RETURN(const int64_t num_tokens,
+                       PackDomain(std::move(by_domain[domain]), names[domain]));
       if (stage_->CountWork(kTextBytesPerToken * num_tokens)) {
         const auto position = static_cast<int64_t>(domain) + 1;
         RETURN_IF_ERROR(stage_->SaveResumePoint({.step = kHeldoutStep, .position = position}));
@@ -306,14 +317,16 @@ absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& res
 
 std::string PackKey(const v1::CorpusSpec& resolved, const std::string& tokenize_key,
                     const std::string& order_key) {
-  return StageKey("pack", kPackFormatVersion)
-      .Add("tokenize", tokenize_key)
-      .Add("order", order_key)
-      .Add("name", resolved.name())
-      .Add("sequence_length", resolved.pack().sequence_length())
-      .Add("domain_clusters", resolved.pack().domain_clusters())
-      .Add("seed", static_cast<uint64_t>(resolved.seed()))
-      .Hex();
+  StageKey key = StageKey("pack", kPackFormatVersion)
+                     .Add("tokenize", tokenize_key)
+                     .Add("order", order_key)
+                     .Add("name", resolved.name())
+                     .Add("sequence_length", resolved.pack().sequence_length())
+                     .Add("domain_clusters", resolved.pack().domain_clusters())
+                     .Add("seed", static_cast<uint64_t>(resolved.seed()));
+  // Absent from the keys of earlier versions, which had no such setting.
+  if (resolved.pack().heldout_by_similarity()) key.Add("heldout_by_similarity", true);
+  return key.Hex();
 }
 
 absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, const std::string& key,
@@ -328,7 +341,7 @@ absl::Status Pack(const PackInputs& inputs, const v1::CorpusSpec& resolved, cons
                                    static_cast<int32_t>(vectors.row_size())};
   ASSIGN_OR_RETURN(const DocumentDomains domains,
                    FindDomains(inputs, resolved, embeddings, progress));
-  DatasetPacker packer(inputs, resolved, domains, tokens, *tokenizer, progress, stage);
+  DatasetPacker packer(inputs, resolved, embeddings, domains, tokens, *tokenizer, progress, stage);
   ASSIGN_OR_RETURN(const PackedInstances packed, packer.PackInstances());
   ASSIGN_OR_RETURN(const std::vector<std::string> heldout_domains, packer.PackHeldout());
   RETURN_IF_ERROR(CopyTokenizer(inputs.tokenize_directory, stage));

@@ -1,10 +1,14 @@
 #include "reproduce/order/order_claims.h"
 
+#include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "reproduce/experiment.h"
 
 namespace braid {
 namespace {
@@ -29,6 +33,76 @@ std::vector<DomainGroup> DomainsAlike(const Evidence& evidence, int32_t first_po
   }
   if (groups.empty()) groups.push_back({});
   return groups;
+}
+
+// Returns the loss of a run after the first positions, with equal weights of domains, in windows of
+// related documents minus that in windows in the order of the source.
+std::optional<double> LossOfRelated(const ArmResult& result, int32_t first_positions) {
+  double difference = 0;
+  for (const auto& [sign, dataset] : {std::pair(1.0, kRelatedData), std::pair(-1.0, "")}) {
+    const HeldoutScore* const score =
+        FindScore(result, ScoredRouting::kSegment, first_positions, 0, dataset);
+    if (score == nullptr) return std::nullopt;
+    double sum = 0;
+    int num_domains = 0;
+    for (const DomainWindows& domain : score->domains) {
+      double loss = 0;
+      int64_t tokens = 0;
+      for (const WindowLoss& window : domain.windows) {
+        loss += window.later_loss;
+        tokens += window.later_tokens;
+      }
+      if (tokens == 0) continue;
+      sum += loss / static_cast<double>(tokens);
+      ++num_domains;
+    }
+    if (num_domains == 0) return std::nullopt;
+    difference += sign * sum / num_domains;
+  }
+  return difference;
+}
+
+// Returns the mean squared norm of the gradient in the second half of a run.
+std::optional<double> SquaredGradientNorm(const ArmResult& result) {
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t i = result.metrics.size() / 2; i < result.metrics.size(); ++i, ++count) {
+    sum += result.metrics[i].gradient_norm() * result.metrics[i].gradient_norm();
+  }
+  if (count == 0 || sum == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+// Returns the same over the seeds of an arm.
+std::optional<double> SquaredGradientNorm(const Evidence& evidence, const std::string& arm,
+                                          v1::OrderMode order) {
+  double sum = 0;
+  int count = 0;
+  for (const ArmResult& result : evidence.results) {
+    if (result.arm != arm || result.order != order) continue;
+    const std::optional<double> norm = SquaredGradientNorm(result);
+    if (!norm.has_value()) continue;
+    sum += *norm;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / count;
+}
+
+// Returns the gradient noise scale in sequences: the trace of the covariance of the gradients of
+// sequences over the squared norm of their mean. The squared norm with a batch of b is expected to
+// be |G|^2 + trace / b (arXiv 1812.06162, appendix A.1), so two batches give both.
+std::optional<double> GradientNoiseScale(const Evidence& evidence, const std::string& model,
+                                         v1::OrderMode order) {
+  const auto norm = [&](int batch) {
+    return SquaredGradientNorm(evidence, OrderArm(model, batch, v1::OPEN), order);
+  };
+  const std::optional<double> small = norm(kSmallBatch), large = norm(kLargeBatch);
+  if (!small.has_value() || !large.has_value()) return std::nullopt;
+  const double trace = (*small - *large) / (1.0 / kSmallBatch - 1.0 / kLargeBatch);
+  const double mean = *small - trace / kSmallBatch;
+  if (trace <= 0 || mean <= 0) return std::nullopt;
+  return trace / mean;
 }
 
 Terms Help(const std::string& arm) { return {{+1, arm, v1::RANDOM}, {-1, arm, v1::SIMILARITY}}; }
@@ -64,6 +138,7 @@ class OrderClaims {
         Minus({}, Help(OrderArm("dense", kSmallBatch, v1::DOCUMENT))));
     for (const v1::AttentionMask mask : {v1::OPEN, v1::DOCUMENT}) AddHelp(builder, mask);
     AddMixtures(builder);
+    AddNoise(builder);
     return builder.Finish();
   }
 
@@ -138,6 +213,31 @@ class OrderClaims {
     return builder.Finish();
   }
 
+  Claim HelpsInRelatedWindows() const {
+    ClaimBuilder builder(evidence_, settings_,
+                         {.number = 10, .name = "similarity order helps in related windows"});
+    const auto add = [&](const std::string& arm, std::optional<VerdictRule> rule) {
+      builder.AddHeldout(absl::StrCat("help in related windows, ", arm), rule,
+                         {.arms = Help(arm), .dataset = kRelatedData, .groups = domains_});
+    };
+    for (const char* model : {"dense", "moe"}) {
+      add(OrderArm(model, kSmallBatch, v1::OPEN), kGain);
+      add(LongArm(model, kLongBatch), kGain);
+    }
+    for (const char* model : {"dense", "moe"}) {
+      const std::string small = OrderArm(model, kSmallBatch, v1::OPEN);
+      for (const std::string& arm : {small, LongArm(model, kLongBatch)}) {
+        builder.AddStatistic(absl::StrCat("help in related minus source windows, ", arm), kLossUnit,
+                             std::nullopt, Help(arm), [&](const ArmResult& result) {
+                               return LossOfRelated(result, settings_.segment_length);
+                             });
+      }
+      add(OrderArm(model, kSmallBatch, v1::DOCUMENT), std::nullopt);
+      add(LongestArm(model, kLongBatch), std::nullopt);
+    }
+    return builder.Finish();
+  }
+
  private:
   void Add(ClaimBuilder& builder, const std::string& name, std::optional<VerdictRule> rule,
            const Terms& arms) const {
@@ -165,6 +265,28 @@ class OrderClaims {
     }
     Add(builder, "help at half of the rate minus help, dense", std::nullopt,
         Minus(Help("dense-half-rate"), Help(OrderArm("dense", kSmallBatch, v1::OPEN))));
+  }
+
+  void AddNoise(ClaimBuilder& builder) const {
+    for (const char* model : {"dense", "moe"}) {
+      for (const int batch : {kSmallBatch, kLargeBatch}) {
+        builder.AddStatistic(
+            absl::StrCat("squared gradient norm, similarity over random order, ", model, ", ",
+                         batch, " sequences"),
+            "log ratio", std::nullopt, Minus({}, Help(OrderArm(model, batch, v1::OPEN))),
+            [](const ArmResult& result) {
+              const std::optional<double> norm = SquaredGradientNorm(result);
+              return norm.has_value() ? std::optional(std::log(*norm)) : std::nullopt;
+            });
+      }
+      for (const v1::OrderMode order : {v1::RANDOM, v1::SIMILARITY}) {
+        const std::optional<double> scale = GradientNoiseScale(evidence_, model, order);
+        if (!scale.has_value()) continue;
+        builder.AddNote(absl::StrFormat("Gradient noise scale of %s in %s order: %.0f sequences.",
+                                        model, order == v1::RANDOM ? "random" : "similarity",
+                                        *scale));
+      }
+    }
   }
 
   const Evidence& evidence_;
@@ -206,7 +328,8 @@ std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSett
           claims.SimilarityIsBest(8, absl::StrCat(kLongBatch, " sequences in the longest runs"),
                                   LongestArm("dense", kLongBatch), LongestArm("moe", kLongBatch),
                                   LongestArm("moe", kSmallBatch)),
-          claims.LargerBatchesOfEqualStepsHelp()};
+          claims.LargerBatchesOfEqualStepsHelp(),
+          claims.HelpsInRelatedWindows()};
 }
 
 }  // namespace braid

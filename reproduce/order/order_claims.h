@@ -25,7 +25,7 @@ std::string LongArm(const std::string& model, int batch);
 // have of 4, or with as many tokens.
 std::string LongestArm(const std::string& model, int batch);
 
-// Returns claims 1 to 9 in order, also those without measurements.
+// Returns claims 1 to 10 in order, also those without measurements.
 std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSettings& settings);
 
 }  // namespace braid

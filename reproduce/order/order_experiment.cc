@@ -128,18 +128,24 @@ std::vector<ArmDefinition> OrderArms() {
 }
 
 Experiment MakeOrder() {
-  Experiment experiment{.name = "order",
-                        .title = "Similarity order",
-                        .introduction = kOrderIntroduction,
-                        .limits = kOrderLimits,
-                        .protocol = "docs/reproduction/order.md",
-                        .main_arm = OrderArm("moe", kSmallBatch, v1::OPEN),
-                        .datasets = {{kSimilarityData, v1::SIMILARITY}, {kRandomData, v1::RANDOM}},
-                        .arms = OrderArms(),
-                        .quick = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 1},
-                        .full = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 3},
-                        .scores = [](const PlannedRun&) { return std::vector<PlannedScore>{{}}; },
-                        .claims = EvaluateOrderClaims};
+  Experiment experiment{
+      .name = "order",
+      .title = "Similarity order",
+      .introduction = kOrderIntroduction,
+      .limits = kOrderLimits,
+      .protocol = "docs/reproduction/order.md",
+      .main_arm = OrderArm("moe", kSmallBatch, v1::OPEN),
+      .datasets = {{kSimilarityData, v1::SIMILARITY},
+                   {kRandomData, v1::RANDOM},
+                   {.name = kRelatedData, .order = v1::RANDOM, .heldout_by_similarity = true}},
+      .arms = OrderArms(),
+      .quick = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 1},
+      .full = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 3},
+      .scores =
+          [](const PlannedRun&) {
+            return std::vector<PlannedScore>{{}, {.dataset = kRelatedData}};
+          },
+      .claims = EvaluateOrderClaims};
   experiment.settings.mutable_model()->set_preset("tiny");
   experiment.settings.mutable_batch()->set_global_batch_size(kSmallBatch);
   return experiment;

@@ -30,6 +30,7 @@ class EvidenceMaker {
       metrics.set_step(step);
       metrics.set_active_experts(trained);
       metrics.set_step_seconds(trained > 0 ? 0.8 : 1.0);
+      metrics.set_gradient_norm(1);
       metrics.set_loss_after_first_segment(loss_of_run_(run, trained) + 1.1 - gap);
     }
     return result;
@@ -39,7 +40,8 @@ class EvidenceMaker {
   HeldoutScore ScoreOf(const PlannedRun& run, const PlannedScore& planned) {
     HeldoutScore score{.routing = planned.routing,
                        .first_positions = planned.first_positions,
-                       .active_experts = planned.active_experts};
+                       .active_experts = planned.active_experts,
+                       .dataset = planned.dataset};
     const int64_t later = kWindowLength - planned.first_positions;
     size_t index = 0;
     for (int d = 0; d < 3; ++d) {

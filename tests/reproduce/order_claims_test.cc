@@ -1,7 +1,9 @@
 #include "reproduce/order/order_claims.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string_view>
 
 #include "absl/strings/match.h"
@@ -37,7 +39,7 @@ TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
   const Evidence evidence = FabricateEvidence(
       OrderExperiment(), [](const PlannedRun& run, int) { return LossOf(run, 0.1); });
   const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
-  ASSERT_EQ(claims.size(), 9);
+  ASSERT_EQ(claims.size(), 10);
   const ClaimPart& dense = PartOf(claims[0], "help at 16 minus 4 sequences, dense");
   EXPECT_NEAR(dense.estimate->effect, 0.1, 0.002);
   EXPECT_EQ(claims[0].verdict, Verdict::kShown) << claims[0].sentence;
@@ -70,6 +72,51 @@ TEST(OrderClaimsTest, ShowsNothingWhereOrderHarmsInEveryBatch) {
   EXPECT_EQ(claims[3].verdict, Verdict::kNotShown);
   EXPECT_EQ(claims[5].verdict, Verdict::kNotShown);
   for (size_t i = 6; i < claims.size(); ++i) EXPECT_EQ(claims[i].verdict, Verdict::kNotShown);
+}
+
+// The gradients of sequences have covariance of trace 4 (6 in similarity order), their mean has
+// squared norm .1.
+TEST(OrderClaimsTest, ReportsTheGradientNoiseScale) {
+  Evidence evidence =
+      FabricateEvidence(OrderExperiment(), [](const PlannedRun&, int) { return 4.0; });
+  for (ArmResult& result : evidence.results) {
+    const double trace = result.order == v1::SIMILARITY ? 6 : 4;
+    const int batch = absl::StrContains(result.arm, "-16-") ? kLargeBatch : kSmallBatch;
+    for (v1::StepMetrics& metrics : result.metrics) {
+      metrics.set_gradient_norm(std::sqrt(0.1 + trace / batch));
+    }
+  }
+  const Claim claim = EvaluateOrderClaims(evidence, kSettings)[0];
+  EXPECT_THAT(claim.notes, testing::IsSupersetOf(
+                               {"Gradient noise scale of dense in random order: 40 sequences.",
+                                "Gradient noise scale of moe in similarity order: 60 sequences."}));
+  const ClaimPart& ratio =
+      PartOf(claim, "squared gradient norm, similarity over random order, moe, 4 sequences");
+  EXPECT_NEAR(ratio.estimate->effect, std::log(1.6 / 1.1), 1e-9);
+}
+
+TEST(OrderClaimsTest, JudgesRelatedWindowsByTheirOwnScores) {
+  Evidence evidence =
+      FabricateEvidence(OrderExperiment(), [](const PlannedRun&, int) { return 4.0; });
+  for (ArmResult& result : evidence.results) {
+    if (result.order != v1::SIMILARITY) continue;
+    for (HeldoutScore& score : result.heldout) {
+      if (score.dataset != kRelatedData) continue;
+      for (DomainWindows& domain : score.domains) {
+        for (WindowLoss& window : domain.windows) {
+          window.later_loss -= 0.2 * static_cast<double>(window.later_tokens);
+        }
+      }
+    }
+  }
+  const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
+  const Claim& related = claims.back();
+  EXPECT_EQ(related.number, 10);
+  EXPECT_EQ(related.verdict, Verdict::kShown) << related.sentence;
+  for (const ClaimPart& part : related.parts) {
+    EXPECT_NEAR(part.estimate->effect, 0.2, 0.002) << part.name;
+  }
+  EXPECT_NEAR(PartOf(claims[0], "help, moe, 4 sequences, OPEN").estimate->effect, 0, 0.002);
 }
 
 // An effect on one domain has the same weight whatever the size of the domain.

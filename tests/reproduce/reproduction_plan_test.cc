@@ -156,7 +156,8 @@ TEST(ReproductionPlanTest, AnUnknownArmIsRefusedWithThoseThatExist) {
   const std::vector<std::string> arms = {"dense", "dance"};
   const auto plan = WithArms(QuickPlan(LoryExperiment()), arms);
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(plan.status().message().find("got \"dance\", expected an arm of lory; did you mean \"dense\"?"),
+  EXPECT_NE(plan.status().message().find(
+                "got \"dance\", expected an arm of lory; did you mean \"dense\"?"),
             std::string::npos)
       << plan.status();
 }
@@ -240,7 +241,8 @@ TEST(ReproductionPlanTest, RequestsOfARunAskForAllItsScores) {
       planned.emplace(score.first_positions, static_cast<int>(score.routing));
     }
     std::multiset<std::pair<int32_t, int>> asked;
-    for (const auto& request : PlannedEvaluations(plan, run, "run-1", "/data")) {
+    for (const auto& request :
+         PlannedEvaluations(plan, run, "run-1", {{kSimilarityData, "/data"}})) {
       EXPECT_TRUE(request.want_windows());
       EXPECT_EQ(request.max_windows_per_domain(), 0);
       EXPECT_EQ(request.models(0), "run-1");
@@ -266,7 +268,7 @@ TEST(ReproductionPlanTest, TokenRoutedModelsAreScoredWithEveryNumberOfExperts) {
   const auto requests_of = [&](const std::string& arm) {
     const auto run =
         std::ranges::find(plan.runs, arm, [](const PlannedRun& r) { return r.arm.name; });
-    return PlannedEvaluations(plan, *run, "run-1", "/data");
+    return PlannedEvaluations(plan, *run, "run-1", {{kRandomData, "/data"}});
   };
   const auto smoe = requests_of("smoe-dropout");
   ASSERT_EQ(smoe.size(), 1);
@@ -280,6 +282,23 @@ TEST(ReproductionPlanTest, TokenRoutedModelsAreScoredWithEveryNumberOfExperts) {
   EXPECT_EQ(requests_of("thor")[0].active_experts_size(), 5);
   EXPECT_TRUE(requests_of("thor")[0].has_routing_seed());
   EXPECT_EQ(requests_of("dense")[0].active_experts_size(), 0);
+}
+
+TEST(ReproductionPlanTest, ScoresOfTheOrderExperimentAreOfTwoKindsOfWindows) {
+  const ReproductionPlan plan = QuickPlan(OrderExperiment());
+  const auto requests = PlannedEvaluations(
+      plan, plan.runs.front(), "run-1", {{kSimilarityData, "/source"}, {kRelatedData, "/related"}});
+  ASSERT_EQ(requests.size(), 2);
+  EXPECT_EQ(requests[0].dataset_dir(), "/source");
+  EXPECT_EQ(requests[1].dataset_dir(), "/related");
+  // Both datasets hold out the same documents.
+  const CorpusSource source{.paths = {"a"}, .heldout_fraction = 0.02};
+  const auto& datasets = plan.experiment->datasets;
+  const v1::CorpusSpec first = PlannedCorpus(plan, source, datasets.front());
+  const v1::CorpusSpec related = PlannedCorpus(plan, source, datasets.back());
+  EXPECT_TRUE(related.pack().heldout_by_similarity());
+  EXPECT_FALSE(first.pack().heldout_by_similarity());
+  EXPECT_EQ(related.pack().heldout_fraction(), first.pack().heldout_fraction());
 }
 
 // Simulates the workers in small time steps.

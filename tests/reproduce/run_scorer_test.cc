@@ -146,7 +146,11 @@ class RunScorerTest : public testing::Test {
 void ExpectModels(const TaskScores& scores, const std::vector<std::string>& models) {
   ASSERT_TRUE(scores.ok()) << scores.status();
   std::vector<std::string> scored;
-  for (const v1::Evaluation& evaluation : scores->evaluations) scored.push_back(evaluation.model());
+  for (const v1::EvaluationResult& result : scores->evaluations) {
+    for (const v1::Evaluation& evaluation : result.evaluations()) {
+      scored.push_back(evaluation.model());
+    }
+  }
   EXPECT_EQ(scored, models);
 }
 

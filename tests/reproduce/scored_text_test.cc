@@ -15,9 +15,16 @@ v1::Evaluation EvaluationWithout(int32_t first_positions, int64_t tokens, int64_
   return evaluation;
 }
 
+v1::EvaluationResult ResultOf(const std::vector<v1::Evaluation>& evaluations) {
+  v1::EvaluationResult result;
+  result.mutable_evaluations()->Add(evaluations.begin(), evaluations.end());
+  return result;
+}
+
 TEST(ScoredTextTest, LossesBecomeBitsPerByteOfTheScoredPositions) {
   ScoredTexts texts;
-  AddScoredTexts({EvaluationWithout(1, 200, 500), EvaluationWithout(64, 100, 200)}, &texts);
+  AddScoredTexts(ResultOf({EvaluationWithout(1, 200, 500), EvaluationWithout(64, 100, 200)}),
+                 &texts);
   EXPECT_DOUBLE_EQ(BitsPerByte(std::log(2), texts, 1), 0.4);
   EXPECT_DOUBLE_EQ(BitsPerByte(std::log(2), texts, 64), 0.5);
 }
@@ -25,7 +32,7 @@ TEST(ScoredTextTest, LossesBecomeBitsPerByteOfTheScoredPositions) {
 TEST(ScoredTextTest, ATextOfUnknownSizeHasNoBitsPerByte) {
   ScoredTexts texts;
   EXPECT_TRUE(std::isnan(BitsPerByte(1, texts, 1)));
-  AddScoredTexts({EvaluationWithout(1, 200, 0)}, &texts);
+  AddScoredTexts(ResultOf({EvaluationWithout(1, 200, 0)}), &texts);
   EXPECT_TRUE(std::isnan(BitsPerByte(1, texts, 1)));
 }
 

@@ -16,6 +16,7 @@
 #include "formats/packed_dataset.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
@@ -80,6 +81,7 @@ TEST_F(JobReuseTest, RepeatsOnlyStagesThatDependOnAChangedSetting) {
       {"order", [](auto& spec) { spec.mutable_pack()->set_heldout_fraction(0.2); }},
       {"pack", [](auto& spec) { spec.mutable_pack()->set_sequence_length(64); }},
       {"pack", [](auto& spec) { spec.mutable_pack()->set_domain_clusters(3); }},
+      {"pack", [](auto& spec) { spec.mutable_pack()->set_heldout_by_similarity(true); }},
   };
   Home home(finished_home());
   for (const auto& [first, change] : changes) {
@@ -94,6 +96,26 @@ TEST_F(JobReuseTest, RepeatsOnlyStagesThatDependOnAChangedSetting) {
   }
   ASSERT_TRUE(home.Run(Spec()).ok());
   EXPECT_THAT(home.made(), IsEmpty()) << "the outputs of the first job are kept";
+}
+
+TEST_F(JobReuseTest, HeldoutDocumentsFollowRelatedOnesOnRequest) {
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_pack()->set_heldout_fraction(0.4);
+  const auto plain = home.Run(spec);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  spec.mutable_pack()->set_heldout_by_similarity(true);
+  const auto related = home.Run(spec);
+  ASSERT_TRUE(related.ok()) << related.status();
+  EXPECT_THAT(home.made(), ElementsAre("pack"));
+  const fs::path before = plain->dataset_dir(), after = related->dataset_dir();
+  EXPECT_EQ(*ReadFile(before / "instances.bin"), *ReadFile(after / "instances.bin"));
+  // The same tokens in windows of the same lengths.
+  const std::string old_code = *ReadFile(before / "heldout/code.bin");
+  const std::string new_code = *ReadFile(after / "heldout/code.bin");
+  EXPECT_NE(old_code, new_code);
+  EXPECT_EQ(old_code.size(), new_code.size());
+  EXPECT_EQ(*ReadFile(before / "heldout/code.idx"), *ReadFile(after / "heldout/code.idx"));
 }
 
 TEST_F(JobReuseTest, DocumentsBeginWithBosOnRequest) {
@@ -116,6 +138,27 @@ TEST_F(JobReuseTest, DocumentsBeginWithBosOnRequest) {
     instances.AppendRange(i, 0, instances.sequence_length(i), &tokens);
   }
   EXPECT_EQ(std::ranges::count(tokens, 1), after.num_documents);  // <s>
+}
+
+TEST_F(JobReuseTest, AnotherEndTokenBesideTheTokenizerIsAnotherTokenizer) {
+  const fs::path directory = NewDirectory();
+  nlohmann::json tokenizer = TinyTokenizer({});
+  const auto end = tokenizer["added_tokens"][0]["id"].get<int32_t>();
+  tokenizer["added_tokens"].push_back({{"id", end + 1}, {"content", "<end>"}, {"special", true}});
+  ASSERT_TRUE(WriteFileAtomically(directory / "tokenizer.json", tokenizer.dump()).ok());
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_tokenizer()->Clear();
+  spec.mutable_tokenizer()->set_model_path((directory / "tokenizer.json").string());
+  const auto before = home.Run(spec);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(ReadDatasetInfo(before->dataset_dir())->eos_id, end);
+  ASSERT_TRUE(
+      WriteFileAtomically(directory / "tokenizer_config.json", R"({"eos_token": "<end>"})").ok());
+  const auto after = home.Run(spec);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_THAT(home.made(), ElementsAre("tokenize", "pack"));
+  EXPECT_EQ(ReadDatasetInfo(after->dataset_dir())->eos_id, end + 1);
 }
 
 TEST_F(JobReuseTest, OrdersPartByPartOnRequest) {

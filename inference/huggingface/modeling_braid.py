@@ -8,6 +8,9 @@ logits are causal after the first segment. With a cache, as generate() calls it,
 routed once (config.generation_routing "prompt", the default), after which the model is dense, or
 by segment ("segment"). Rows of a batch are routed on their own; attention_mask marks padding.
 """
+import copy
+import types
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -348,6 +351,12 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
 
 
+def reorder_cache(cache, beams):
+    """Gives the rows of a cache, with their RowStates, to the beams that continue them."""
+    type(cache).reorder_cache(cache, beams)
+    cache.braid_rows = [[copy.copy(rows[i]) for i in beams.tolist()] for rows in cache.braid_rows]
+
+
 class Decoder(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -399,6 +408,7 @@ class BraidSoftMoeForCausalLM(PreTrainedModel, GenerationMixin):
             states = [[RowState() for _ in range(batch)] for _ in self.model.layers]
             if cache is not None:
                 cache.braid_rows = states
+                cache.reorder_cache = types.MethodType(reorder_cache, cache)
         return states
 
     def forward(self, input_ids, attention_mask=None, past_key_values=None, labels=None, **kwargs):

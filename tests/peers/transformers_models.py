@@ -46,17 +46,20 @@ def same_greedy(model, case):
 
 
 def same_by_segment(model):
-    """Whether decoding with a cache gives the most likely tokens of the whole sequence."""
+    """Whether decoding with a cache, also with beams, gives the tokens of whole sequences."""
     if model.config.model_type != "braid_soft_moe":
         return True
     length = model.config.segment_length
     model.config.generation_routing = "segment"
     tokens = model.generate(torch.arange(length + 1)[None], do_sample=False, eos_token_id=None,
                             max_new_tokens=2 * length)
+    beams = [model.generate(torch.arange(length + 1)[None], do_sample=False, eos_token_id=None,
+                            num_beams=4, max_new_tokens=2 * length, use_cache=cached)
+             for cached in (True, False)]
     model.config.generation_routing = "prompt"
     with torch.no_grad():
         likely = model(tokens).logits.argmax(-1)
-    return torch.equal(likely[:, length:-1], tokens[:, length + 1:])
+    return torch.equal(likely[:, length:-1], tokens[:, length + 1:]) and torch.equal(*beams)
 
 
 def compare(case):

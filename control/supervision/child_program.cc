@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -70,9 +72,27 @@ bool PrepareChild(const Preparation& preparation) {
   return RedirectStreams(spec) && chdir(spec.directory.c_str()) == 0;
 }
 
+// Closes all descriptors except the three streams and these; -1 is ignored. Failure is ignored:
+// kernels before 5.9 lack the call.
+void CloseOthers(std::array<int, 5> kept) {
+  std::ranges::sort(kept);
+  unsigned first = 3;
+  for (const int fd : kept) {
+    const auto next = static_cast<unsigned>(fd);
+    if (fd < 0 || next < first) continue;
+    if (next > first) syscall(SYS_close_range, first, next - 1, 0U);
+    first = next + 1;
+  }
+  syscall(SYS_close_range, first, ~0U, 0U);
+}
+
 [[noreturn]] void RunChild(const Preparation& preparation, int gate, int outcome) {
   // Before the wait, so that no signal handler of the parent runs in the child.
   ResetSignals();
+  // Before the wait, too: two children that other threads fork at the same time would hold each
+  // other's gate open and wait forever after the death of the parent, with its port and its locks.
+  const ChildProgramSpec& spec = preparation.spec;
+  CloseOthers({gate, outcome, spec.standard_input, spec.standard_output, spec.standard_error});
   char go = 0;
   ssize_t n = 0;
   while ((n = read(gate, &go, 1)) < 0 && errno == EINTR) {
@@ -127,11 +147,7 @@ absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
                                                      ": ", std::strerror(errno),
                                                      "; see ulimit -u"));
   }
-  if (pid == 0) {
-    // With this copy the gate would stay open, and the child wait, after the death of the parent.
-    close(gate.write_end());
-    RunChild(preparation, gate.read_end(), outcome.write_end());
-  }
+  if (pid == 0) RunChild(preparation, gate.read_end(), outcome.write_end());
   gate.CloseReadEnd();
   outcome.CloseWriteEnd();
   return ChildProgram(pid, spec.program, std::move(gate), std::move(outcome));

@@ -1,6 +1,7 @@
 #include "control/supervision/child_program.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <optional>
@@ -36,6 +37,28 @@ TEST(ChildProgramTest, ExitsWhileALaterChildIsStillWaiting) {
   const pid_t pid = (*first)->pid();
   first.reset();
   EXPECT_FALSE(Exists(pid));
+}
+
+// Two children that are forked at the same time would hold each other's gate open, and wait forever
+// if this process died.
+TEST(ChildProgramTest, HoldsNoDescriptorOfTheParentWhileItWaits) {
+  const ChildProgramSpec spec = {.program = "/bin/true", .arguments = {"true"}, .environment = {}};
+  const absl::StatusOr<ChildProgram> first = ChildProgram::Fork(spec);
+  const absl::StatusOr<ChildProgram> second = ChildProgram::Fork(spec);
+  ASSERT_TRUE(first.ok() && second.ok());
+  // The streams, and one end of each pipe of its own.
+  const auto is_closed = [&] {
+    int above_streams = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(absl::StrCat("/proc/", second->pid(), "/fd"))) {
+      above_streams +=
+          entry.path().filename().string().size() > 1 || entry.path().filename().string() > "2" ? 1
+                                                                                                : 0;
+    }
+    return above_streams == 2;
+  };
+  for (int i = 0; i < 1000 && !is_closed(); ++i) usleep(5000);
+  EXPECT_TRUE(is_closed());
 }
 
 }  // namespace child_program_test

@@ -66,8 +66,8 @@ bool PrepareChild(const Preparation& preparation) {
     // The parent may have died before the line above.
     if (getppid() != preparation.parent) _exit(127);
   }
-  // Descriptors opened elsewhere without O_CLOEXEC (listening sockets, databases) must not stay
-  // open in a run. Failure is ignored: kernels before 5.11 lack the call.
+  // CloseOthers has kept the descriptors that become streams, which may lack O_CLOEXEC. Failure is
+  // ignored: kernels before 5.11 lack the call.
   syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   return RedirectStreams(spec) && chdir(spec.directory.c_str()) == 0;
 }

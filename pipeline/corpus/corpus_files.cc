@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/file_error.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "pipeline/corpus/text_source.h"
@@ -254,6 +255,11 @@ std::string DomainName(std::string_view label) {
   if (name.empty()) return "_";
   if (name.front() == '.') name.front() = '_';
   return name;
+}
+
+absl::StatusOr<TokenizerFile> ReadClientTokenizer(const std::string& path) {
+  return ReadTokenizerFile(
+      path, [](const std::filesystem::path& part) { return ClientRoots().Read(part.string()); });
 }
 
 }  // namespace braid

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "formats/tokenizer_json.h"
 #include "pipeline/store/file_version.h"
 
 namespace braid {
@@ -69,6 +70,10 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
 // "-+._" and non-ASCII characters are kept; other characters, a leading dot, an empty label and
 // bytes that are not UTF-8 become "_".
 std::string DomainName(std::string_view label);
+
+// Reads a tokenizer that a client named, with the files beside it that complete it
+// (formats/tokenizer_json.h), all inside of ClientRoots(). Errors: those of ReadTokenizerFile.
+absl::StatusOr<TokenizerFile> ReadClientTokenizer(const std::string& path);
 
 }  // namespace braid
 

@@ -12,10 +12,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "formats/tokenizer_json.h"
 #include "pipeline/corpus/document_splitter.h"
 
 namespace braid {
@@ -74,10 +72,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> TokenizerFor(const CorpusFiles&
         "tokens need the tokenizer that made them, got none; name it with --tokenizer, for example "
         "--tokenizer tokenizer.json");
   }
-  ASSIGN_OR_RETURN(const TokenizerFile file,
-                   ReadTokenizerFile(path, [](const std::filesystem::path& part) {
-                     return ClientRoots().Read(part.string());
-                   }));
+  ASSIGN_OR_RETURN(const TokenizerFile file, ReadClientTokenizer(path));
   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Parse(file.bytes, file.path));
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }

@@ -3,7 +3,6 @@
 #define BRAID_PIPELINE_ORDERING_HELDOUT_ORDER_H_
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -14,9 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
-#include "base/path_roots.h"
 #include "base/status_macros.h"
-#include "formats/tokenizer_json.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/corpus_reader.h"
 #include "pipeline/stages/corpus_tokens.h"
@@ -310,11 +308,8 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
   ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
   for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
   if (HasTokenFiles(files) && !resolved.tokenizer().model_path().empty()) {
-    ASSIGN_OR_RETURN(
-        const TokenizerFile model,
-        ReadTokenizerFile(resolved.tokenizer().model_path(), [](const std::filesystem::path& path) {
-          return ClientRoots().Read(path.string());
-        }));
+    ASSIGN_OR_RETURN(const TokenizerFile model,
+                     ReadClientTokenizer(resolved.tokenizer().model_path()));
     key.Add("tokenizer", model.bytes);
   }
   for (const SkippedEntry& entry : files.skipped) {

@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "base/atomic_file.h"
-#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "formats/indexed_dataset.h"
 #include "formats/tokenizer.h"
-#include "formats/tokenizer_json.h"
 #include "formats/word_encoder.h"
+#include "pipeline/corpus/corpus_files.h"
 #include "pipeline/ordering/random_permutation.h"
 #include "pipeline/stages/corpus_tokens.h"
 #include "pipeline/store/stage_key.h"
@@ -28,14 +27,9 @@ constexpr int64_t kTokenizeBatchBytes = int64_t{8} << 20;
 constexpr int64_t kTokenizeBatchDocuments = 1 << 16;
 constexpr int64_t kDocumentsPerTask = 64;
 
-absl::StatusOr<TokenizerFile> ReadModel(const std::string& from) {
-  return ReadTokenizerFile(
-      from, [](const std::filesystem::path& path) { return ClientRoots().Read(path.string()); });
-}
-
 // Stores the user's tokenizer, after it has been loaded: an error names the user's file.
 absl::Status StoreModel(const std::string& from, const std::filesystem::path& to) {
-  ASSIGN_OR_RETURN(const TokenizerFile file, ReadModel(from));
+  ASSIGN_OR_RETURN(const TokenizerFile file, ReadClientTokenizer(from));
   RETURN_IF_ERROR(Tokenizer::Parse(file.bytes, file.path).status());
   return WriteFileAtomically(to, file.bytes);
 }
@@ -141,7 +135,7 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
     key.Add("seed", static_cast<uint64_t>(resolved.seed()));
   } else {
     // What is stored depends on the files beside the model, too.
-    ASSIGN_OR_RETURN(const TokenizerFile model, ReadModel(config.model_path()));
+    ASSIGN_OR_RETURN(const TokenizerFile model, ReadClientTokenizer(config.model_path()));
     key.Add("model", model.bytes);
   }
   if (config.begin_with_bos()) key.Add("begin_with_bos", int64_t{1});

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -51,9 +52,7 @@ TEST(ChildProgramTest, HoldsNoDescriptorOfTheParentWhileItWaits) {
     int above_streams = 0;
     for (const auto& entry :
          std::filesystem::directory_iterator(absl::StrCat("/proc/", second->pid(), "/fd"))) {
-      above_streams +=
-          entry.path().filename().string().size() > 1 || entry.path().filename().string() > "2" ? 1
-                                                                                                : 0;
+      if (std::stoi(entry.path().filename()) > 2) ++above_streams;
     }
     return above_streams == 2;
   };

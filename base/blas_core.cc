@@ -12,8 +12,6 @@
 namespace braid {
 namespace {
 
-constexpr char kCoreVariable[] = "OPENBLAS_CORETYPE";
-constexpr char kWaitVariable[] = "OMP_WAIT_POLICY";
 constexpr char kGuardVariable[] = "BRAID_BLAS_CHOSEN";
 
 // Returns the vector units that a core's matrix products use.
@@ -86,12 +84,18 @@ void ReexecForBlas(char** argv) {
     prctl(PR_SET_NAME, program_invocation_short_name);
     return;
   }
-  const std::optional<std::string> better = BetterBlasCore(BlasCoreName(), ProcessorVectorUnits());
-  const bool core = better.has_value() && std::getenv(kCoreVariable) == nullptr;
-  const bool policy = std::getenv(kWaitVariable) == nullptr;
-  if (!core && !policy) return;
-  if (core) setenv(kCoreVariable, better->c_str(), 1);
-  if (policy) setenv(kWaitVariable, "passive", 1);
+  bool changed = false;
+  const auto set_default = [&changed](const char* name, const std::string& value) {
+    if (std::getenv(name) != nullptr) return;
+    setenv(name, value.c_str(), 1);
+    changed = true;
+  };
+  if (const auto better = BetterBlasCore(BlasCoreName(), ProcessorVectorUnits())) {
+    set_default("OPENBLAS_CORETYPE", *better);
+  }
+  set_default("OMP_WAIT_POLICY", "passive");
+  set_default("OPENBLAS_THREAD_TIMEOUT", "20");
+  if (!changed) return;
   setenv(kGuardVariable, "1", 1);
   execv("/proc/self/exe", argv);
   // Without /proc the program continues with what it has, slower.

@@ -13,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "base/blas_core.h"
 #include "model/kernels/fused_attention.h"
 
 namespace braid {
@@ -83,6 +84,7 @@ void Compare(const AttentionShape& full, int64_t group, int64_t documents, int t
 }  // namespace braid
 
 int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
   int64_t length = 1024, heads = 8, width = 64, group = 4, documents = 8;
   int threads = 2;
   CLI::App app("Compare grouped-query attention with full heads");

@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "base/blas_core.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
@@ -284,6 +285,7 @@ nlohmann::json MeasureMemory(const Settings& s) {
 }
 
 int Main(int argc, char** argv) {
+  ReexecForBlas(argv);
   Settings s;
   CLI::App app("Measure steps that train adapters");
   app.add_option("--layers", s.layers, "Layers, at least 4 (default: 6)");

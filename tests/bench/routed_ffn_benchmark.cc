@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/blas_core.h"
 #include "model/kernels/expert_selection.h"
 #include "model/kernels/expert_slabs.h"
 #include "model/kernels/fused_ffn.h"
@@ -261,6 +262,7 @@ int Run(const Settings& s) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
   braid::Settings s;
   CLI::App app("Measures token-routed experts against the dense FFN");
   app.add_option("--tokens", s.tokens, "Tokens of a pass")->capture_default_str();

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/blas_core.h"
 #include "conversion/balanced_clusters.h"
 #include "conversion/unit_order.h"
 #include "retrieval/parallel_for.h"
@@ -94,6 +95,7 @@ void Measure(const Settings& settings) {
 }  // namespace braid
 
 int main(int argc, char** argv) {
+  braid::ReexecForBlas(argv);
   CLI::App app("Balanced clusters of the hidden units of an FFN layer");
   braid::Settings settings;
   app.add_option("--units", settings.units, "Hidden units")->capture_default_str();

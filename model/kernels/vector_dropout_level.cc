@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-// DropoutBits, for the compiler to vectorize.
+// A copy of DropoutBits that the compiler can inline, so that it can vectorize the loops.
 inline uint32_t Bits(uint32_t unit, uint32_t low, uint32_t high) {
   uint32_t x = unit * 0x9E3779B9u + low;
   x = (x ^ (x >> 16)) * 0x7FEB352Du;
@@ -32,7 +32,6 @@ struct Bernoulli {
 };
 
 struct Concrete {
-  static constexpr float kLimit = 80;
   const float logit, scale;
 
   // Returns z, which is near 1 for a dropped unit.
@@ -40,10 +39,7 @@ struct Concrete {
     // 23 bits, in the middle of their interval: neither 0 nor 1 after rounding.
     const float u =
         (static_cast<float>(static_cast<int32_t>(Bits(unit, low, high) >> 9)) + 0.5f) * 0x1p-23f;
-    const float relaxed = (logit + std::log(u) - std::log(1.0f - u)) / kConcreteTemperature;
-    // Beyond the limit exp overflows, where fast math is undefined; z is 0 or 1 to every digit.
-    const float above = relaxed > -kLimit ? relaxed : -kLimit;
-    return 1.0f / (1.0f + std::exp(-(above < kLimit ? above : kLimit)));
+    return Sigmoid((logit + std::log(u) - std::log(1.0f - u)) / kConcreteTemperature);
   }
   float operator()(uint32_t unit, uint32_t low, uint32_t high) const {
     return (1.0f - Mask(unit, low, high)) * scale;
@@ -56,6 +52,7 @@ void Multiply(const DropoutTile& tile, const Factor factor, float* __restrict va
   const uint32_t* const low = tile.dropout.key_low;
   const uint32_t* const high = tile.dropout.key_high;
   const uint32_t first = static_cast<uint32_t>(tile.first_unit);
+  // The routed FFN passes one token at a time: the vectors then run over its units.
   if (tile.tokens == 1) {
     const uint32_t one_low = low[0], one_high = high[0];
 #pragma omp simd
@@ -78,6 +75,7 @@ void DropBlocks(const DropoutTile& tile, float* values) {
     const int64_t unit = static_cast<int64_t>(tile.first_unit + u);
     const int64_t span_begin = unit / d.span * d.span, span_end = span_begin + d.span;
     const int64_t window = unit - d.block / 2;
+    // Not std::max and std::min, which are inline functions (see the rule about includes).
     const int64_t begin = window < span_begin ? span_begin : window;
     const int64_t end = window + d.block < span_end ? window + d.block : span_end;
     for (int64_t origin = begin; origin < end; ++origin) {
@@ -90,6 +88,7 @@ void DropBlocks(const DropoutTile& tile, float* values) {
   }
 }
 
+// 1 + exp(logit) is 1 / (1 - p) for p = sigmoid(logit).
 Concrete ConcreteOf(const UnitDropout& d) { return {d.logit, 1.0f + std::exp(d.logit)}; }
 
 }  // namespace

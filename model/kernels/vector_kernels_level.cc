@@ -136,6 +136,7 @@ void ScatterSegments(const ScatterJob& job, size_t n, size_t begin, size_t end) 
 void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_gradients,
              float* gradients, float* routing_gradients, size_t size) {
   const ScatterJob job{experts, routing, merged_gradients, gradients, routing_gradients};
+  // A tile accumulates a dot product for each of two experts and kSegments segments.
   constexpr size_t kSegments = kAccumulators / 2;
   for (size_t begin = 0; begin < size; begin += kScatterBlock) {
     const size_t end = begin + kScatterBlock < size ? begin + kScatterBlock : size;
@@ -172,8 +173,6 @@ void Transpose(const float* in, size_t in_stride, size_t rows, size_t columns, f
   }
 }
 
-inline float Sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
-
 void SwiGlu(const float* __restrict gate, const float* __restrict up, float* __restrict out,
             size_t size) {
 #pragma omp simd
@@ -203,6 +202,7 @@ void ExpShifted(float* __restrict values, const float* __restrict shift, size_t 
 
 void SoftmaxBlock(float* __restrict scores, float* __restrict maximum, float* __restrict sum,
                   float* __restrict correction, size_t rows, size_t columns) {
+  // `correction` holds the earlier maximum until the new one is known.
 #pragma omp simd
   for (size_t q = 0; q < columns; ++q) correction[q] = maximum[q];
   for (size_t r = 0; r < rows; ++r) {
@@ -270,6 +270,7 @@ void RmsNormBackward(const float* __restrict x, const float* __restrict weight, 
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < width; ++i) sum += dy[i] * weight[i] * x[i];
+  // x * projection is n mean(dy w n): each of the two n contributes a factor `scale`.
   const float projection = sum * scale * scale / static_cast<float>(width);
 #pragma omp simd
   for (size_t i = 0; i < width; ++i) {

@@ -17,8 +17,6 @@ constexpr size_t kRowsAtOnce = 4;
 // Rows of a matrix that AddMultiples adds in one pass, which reads and writes the output once.
 constexpr size_t kMultiplesAtOnce = 8;
 
-inline float SigmoidOf(float x) { return 1.0f / (1.0f + std::exp(-x)); }
-
 inline float Fold(Vec v) {
   float lanes[kLanes] __attribute__((aligned(BRAID_VECTOR_BYTES)));
   Store(lanes, v);
@@ -98,7 +96,7 @@ void BRAID_SWIGLU_ROWS(const float* __restrict gate_up, size_t rows, size_t unit
     const float* const up = gate + units;
     float* const row = out + r * units;
 #pragma omp simd
-    for (size_t i = 0; i < units; ++i) row[i] = gate[i] * SigmoidOf(gate[i]) * up[i];
+    for (size_t i = 0; i < units; ++i) row[i] = gate[i] * Sigmoid(gate[i]) * up[i];
   }
 }
 
@@ -109,7 +107,7 @@ float BRAID_SWIGLU_ROW_BACKWARD(const float* __restrict gate_up, float weight, s
   float share = 0;
 #pragma omp simd reduction(+ : share)
   for (size_t i = 0; i < units; ++i) {
-    const float sigmoid = SigmoidOf(gate[i]), silu = gate[i] * sigmoid;
+    const float sigmoid = Sigmoid(gate[i]), silu = gate[i] * sigmoid;
     const float value = silu * up[i], d = activation[i] * weight;
     share += value * activation[i];
     dgate_up[i] = d * up[i] * (sigmoid + silu * (1.0f - sigmoid));
@@ -148,6 +146,8 @@ void BRAID_COPY_BLOCKS(const float* row, size_t num_blocks, size_t block, size_t
   }
 }
 
+// Compares all pairs of scores, but without branches and in vectors: to choose 8 of 16 experts this
+// takes less than half the time of a partial sort.
 void BRAID_RANK_SCORES(const float* scores, size_t count, int32_t* ranks) {
   for (size_t i = 0; i < count; ++i) ranks[i] = 0;
   for (size_t j = 0; j < count; ++j) {

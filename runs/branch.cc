@@ -46,7 +46,8 @@ absl::Status Refused(const char* field) {
                    "continues; leave it unset"));
 }
 
-// Rejects settings that the checkpoint fixes: model, data, and the learning rate so far.
+// Rejects settings that the checkpoint fixes: model, data, what is trained, and the learning rate
+// so far.
 absl::Status CheckAsked(const v1::RunSpec& asked) {
   v1::OptimizerConfig optimizer = asked.optimizer();
   optimizer.clear_decay();
@@ -66,6 +67,8 @@ absl::Status CheckAsked(const v1::RunSpec& asked) {
       {asked.has_length(), "length"},
       {asked.seed() != 0, "seed"},
       {!asked.init_from().empty(), "init_from"},
+      {asked.has_growth(), "growth"},
+      {asked.has_finetuning(), "finetuning"},
   };
   for (const auto& [is_set, field] : fields) {
     if (is_set) return Refused(field);

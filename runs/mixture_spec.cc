@@ -61,6 +61,15 @@ absl::Status CheckLike(const std::string& first_path, const DatasetInfo& first, 
                       absl::StrCat(first.supervised ? "a supervised dataset" : "a dataset of text",
                                    " as ", first_path, " is"));
   }
+  // A model has one rule for the first token of a text.
+  if (info.begin_with_bos != first.begin_with_bos) {
+    return BadDataset(index,
+                      absl::StrCat(path, info.begin_with_bos ? " with BOS before each document"
+                                                             : " without BOS before each document"),
+                      absl::StrCat("the same as in ", first_path,
+                                   "; submit it again with tokenizer.begin_with_bos ",
+                                   first.begin_with_bos ? "true" : "false"));
+  }
   ASSIGN_OR_RETURN(const FileSummary mine, SummarizeFile(fs::path(path) / kTokenizerFile));
   ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(fs::path(first_path) / kTokenizerFile));
   if (mine.crc32c == theirs.crc32c && mine.bytes == theirs.bytes) return absl::OkStatus();

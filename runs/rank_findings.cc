@@ -7,8 +7,9 @@
 namespace braid {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFindings, rank, world_size, host, allowed_cores, host_cores,
-                                   threads, blas_core, better_blas_core, openmp_runtimes, clock_offset_seconds,
-                                   visible_after_seconds, file_clock_offset_seconds)
+                                   threads, blas_core, better_blas_core, openmp_runtimes,
+                                   clock_offset_seconds, visible_after_seconds,
+                                   file_clock_offset_seconds)
 
 std::string ToJsonLine(const RankFindings& findings) { return nlohmann::json(findings).dump(); }
 

@@ -178,9 +178,11 @@ absl::Status RunDirectory::WriteHeartbeat(const v1::Heartbeat& heartbeat) const 
 std::vector<v1::Heartbeat> RunDirectory::ReadHeartbeats() const {
   std::vector<v1::Heartbeat> result;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(heartbeats(), error)) {
-    if (entry.path().extension() != ".json") continue;
-    absl::StatusOr<std::string> text = ReadFile(entry.path());
+  fs::directory_iterator entry(heartbeats(), error), end;
+  // Incremented without exceptions: a shared file system may fail in the middle of a listing.
+  for (; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() != ".json") continue;
+    absl::StatusOr<std::string> text = ReadFile(entry->path());
     if (!text.ok()) continue;
     if (auto heartbeat = FromJson<v1::Heartbeat>(*text)) result.push_back(*std::move(heartbeat));
   }

@@ -9,6 +9,9 @@
 namespace braid {
 namespace {
 
+// Divisions would underflow to 0 in the end, from where no multiplication leads back.
+constexpr double kLeastGatePenalty = 1e-30;
+
 // Returns the share of the steps from `begin` to T that lies before `step`, 0 to 1.
 double ProgressFrom(int64_t begin, int64_t step, const Schedule& s) {
   const double length = static_cast<double>(std::max<int64_t>(s.num_steps - begin, 1));
@@ -57,7 +60,8 @@ double LearningRate(const Schedule& s, int64_t step) {
 double NextGatePenalty(double coefficient, double active, const v1::TokenRouting& token) {
   if (token.gate() != v1::TokenRouting::RELU) return coefficient;
   if (active > token.active_experts()) return coefficient * token.l1_factor();
-  return active < token.active_experts() ? coefficient / token.l1_factor() : coefficient;
+  if (active == token.active_experts()) return coefficient;
+  return std::max(coefficient / token.l1_factor(), kLeastGatePenalty);
 }
 
 }  // namespace braid

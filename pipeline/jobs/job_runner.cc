@@ -147,8 +147,8 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
   const ProgressCallback progress(
       [&](const StagePosition& position) { return Report(*key, meter.At(last = position)); },
       [&](const std::string& what) { SetWaiting(what); });
-  auto stored =
-      store_->Produce(name, *key, [&](StageWriter& writer) { return work(progress, &writer); });
+  auto stored = store_->Produce(
+      name, *key, [&](StageWriter& writer) { return work(progress, &writer); }, hooks_.stop);
   if (!stored.ok()) {
     // The last report may have named servers that the stage waited for.
     Report(*key, meter.At(last)).IgnoreError();

@@ -1,9 +1,11 @@
 #include "pipeline/store/stage_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/file_error.h"
@@ -145,11 +147,25 @@ std::filesystem::path StageStore::DirectoryOf(std::string_view stage, std::strin
   return root_ / (std::string(stage) + "-" + std::string(key.substr(0, 16)));
 }
 
-std::shared_ptr<std::mutex> StageStore::LockOf(const std::string& name) {
-  std::lock_guard lock(mutex_);
-  std::shared_ptr<std::mutex> found = locks_[name].lock();
-  if (found == nullptr) locks_[name] = found = std::make_shared<std::mutex>();
-  return found;
+absl::Status StageStore::Claim(const std::string& name, const std::function<bool()>& stop) {
+  constexpr std::chrono::milliseconds kBetweenChecks(100);
+  std::unique_lock lock(mutex_);
+  while (!claimed_.insert(name).second) {
+    released_.wait_for(lock, kBetweenChecks);
+    // `stop` may take other locks.
+    lock.unlock();
+    if (stop()) {
+      return absl::CancelledError(absl::StrCat("asked to stop while another job builds ", name));
+    }
+    lock.lock();
+  }
+  return absl::OkStatus();
+}
+
+void StageStore::Release(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  claimed_.erase(name);
+  released_.notify_all();
 }
 
 // Completes the output in `temporary`, up to the rename. A crash between the manifest and the
@@ -192,10 +208,12 @@ absl::StatusOr<StoredStage> StageStore::Make(const std::string& stage, const std
 }
 
 absl::StatusOr<StoredStage> StageStore::Produce(const std::string& stage, const std::string& key,
-                                                const Build& build) {
+                                                const Build& build,
+                                                const std::function<bool()>& stop) {
   const std::filesystem::path directory = DirectoryOf(stage, key);
-  const std::shared_ptr<std::mutex> building = LockOf(directory.filename().string());
-  std::lock_guard lock(*building);
+  const std::string name = directory.filename().string();
+  RETURN_IF_ERROR(Claim(name, stop));
+  const absl::Cleanup release = [&] { Release(name); };
   // Shared before the output is verified, so that no deletion removes it afterwards.
   auto use = std::make_shared<DirectoryUse>();
   if (!options_.home.empty()) {

@@ -20,12 +20,13 @@
 #ifndef BRAID_PIPELINE_STORE_STAGE_STORE_H_
 #define BRAID_PIPELINE_STORE_STAGE_STORE_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -149,20 +150,25 @@ class StageStore {
   // that `build` writes, starting from the resume_point() of its writer.
   // Errors: those of `build` and of the file system. After an error that a later attempt may not
   // have (no space, cancelled, ...), a ".tmp" directory with a resume point is kept.
-  absl::StatusOr<StoredStage> Produce(const std::string& stage, const std::string& key,
-                                      const Build& build);
+  // Waits while another thread builds this output; CANCELLED when `stop` returns true meanwhile.
+  absl::StatusOr<StoredStage> Produce(
+      const std::string& stage, const std::string& key, const Build& build,
+      const std::function<bool()>& stop = [] { return false; });
 
  private:
   absl::StatusOr<StoredStage> Make(const std::string& stage, const std::string& key,
                                    const std::filesystem::path& directory, const Build& build);
   absl::Status Fill(const std::string& stage, const std::string& key,
                     const std::filesystem::path& temporary, const Build& build) const;
-  std::shared_ptr<std::mutex> LockOf(const std::string& name);
+  // Waits until no other thread works on the directory `name`, and claims it.
+  absl::Status Claim(const std::string& name, const std::function<bool()>& stop);
+  void Release(const std::string& name);
 
   const std::filesystem::path root_;
   const StageOptions options_;
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<std::mutex>> locks_;  // by directory name; guarded by mutex_
+  std::condition_variable released_;
+  std::set<std::string> claimed_;  // names of directories; guarded by mutex_
 };
 
 }  // namespace braid

@@ -114,6 +114,8 @@ TEST_F(BranchTest, RefusesWhatTheCheckpointDetermines) {
       {"num_steps", [](auto* s) { s->set_num_steps(100); }},
       {"dataset_dir", [](auto* s) { s->set_dataset_dir("/x"); }},
       {"optimizer", [](auto* s) { s->mutable_optimizer()->set_learning_rate(1); }},
+      {"growth", [](auto* s) { s->mutable_growth()->set_last(4); }},
+      {"finetuning", [](auto* s) { s->mutable_finetuning()->set_label_smoothing(0.1); }},
   };
   for (const auto& [field, change] : changes) {
     v1::RunSpec asked;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "formats/packed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/run_spec.h"
@@ -103,11 +104,12 @@ TEST_F(MixtureSpecTest, RefusesUnitsThatCannotBeCombined) {
                 s->mutable_datasets(1)->set_epochs(1);
               }),
               HasSubstr("datasets[1]: got tokens or epochs, expected a share"));
-  EXPECT_THAT(ErrorOf([](auto* s) {
-                SetEpochs(1, 1, s);
-                s->set_num_steps(4);
-              }),
-              HasSubstr("num_steps: datasets with tokens or epochs determine the length of the run"));
+  EXPECT_THAT(
+      ErrorOf([](auto* s) {
+        SetEpochs(1, 1, s);
+        s->set_num_steps(4);
+      }),
+      HasSubstr("num_steps: datasets with tokens or epochs determine the length of the run"));
   EXPECT_THAT(ErrorOf([](auto* s) { SetEpochs(0, 0, s); }), HasSubstr("got 0 tokens of every"));
   EXPECT_THAT(ErrorOf([](auto* s) { SetEpochs(-1, 2, s); }), HasSubstr("datasets[0]: got -1"));
 }
@@ -137,6 +139,14 @@ TEST_F(MixtureSpecTest, NamesDatasetsThatDoNotFitEachOther) {
   ASSERT_TRUE(WriteFileAtomically(second_ / "tokenizer.model", "another").ok());
   EXPECT_THAT(ErrorOf([](auto*) {}),
               HasSubstr("datasets[1]: got " + second_.string() + " with another tokenizer"));
+  WriteTinyDataset(second_, {.num_instances = 10, .seed = 2});
+  auto info = ReadDatasetInfo(second_);
+  ASSERT_TRUE(info.ok());
+  info->begin_with_bos = true;
+  ASSERT_TRUE(WriteDatasetInfo(second_, *info).ok());
+  EXPECT_THAT(ErrorOf([](auto*) {}),
+              AllOf(HasSubstr("datasets[1]: got " + second_.string() + " with BOS before"),
+                    HasSubstr("tokenizer.begin_with_bos false")));
   WriteTinyDataset(second_, {.num_instances = 10, .seed = 2});
   EXPECT_THAT(ErrorOf([&](auto* s) { s->mutable_datasets(1)->set_dataset(first_.string()); }),
               HasSubstr("expected each dataset once"));

@@ -79,6 +79,19 @@ TEST(ScheduleTest, StaysAtTheFinalRate) {
   }
 }
 
+TEST(ScheduleTest, TheGatePenaltyGrowsAgainHoweverLongItFell) {
+  v1::TokenRouting token;
+  token.set_gate(v1::TokenRouting::RELU);
+  token.set_active_experts(2);
+  token.set_l1_factor(1.2);
+  EXPECT_EQ(NextGatePenalty(1e-8, 2, token), 1e-8);
+  EXPECT_EQ(NextGatePenalty(1e-8, 1.5, token), 1e-8 / 1.2);
+  double penalty = 1e-8;
+  for (int step = 0; step < 10000; ++step) penalty = NextGatePenalty(penalty, 1, token);
+  for (int step = 0; step < 300; ++step) penalty = NextGatePenalty(penalty, 3, token);
+  EXPECT_GT(penalty, 1e-8);
+}
+
 TEST(ScheduleTest, NeedsNoWarmUp) {
   for (const v1::LearningRateSchedule kind : kKinds) {
     EXPECT_DOUBLE_EQ(

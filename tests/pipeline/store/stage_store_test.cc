@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <set>
 #include <string>
@@ -113,6 +114,27 @@ TEST_F(StageStoreTest, GivesConcurrentCallersOneBuild) {
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_TRUE(Produce().ok()); });
   threads.clear();
   EXPECT_EQ(builds_, 1);
+}
+
+TEST_F(StageStoreTest, StopsWhileItWaitsForAnotherCaller) {
+  std::promise<void> started, finish;
+  std::jthread builder([&] {
+    const auto built = store_.Produce("double", kKey, [&](StageWriter& writer) {
+      started.set_value();
+      finish.get_future().wait();
+      return writer.AddText("answer.txt", "42\n", 1);
+    });
+    EXPECT_TRUE(built.ok());
+  });
+  started.get_future().wait();
+  const auto waiting = store_.Produce(
+      "double", kKey, [](StageWriter&) { return absl::InternalError("built twice"); },
+      [] { return true; });
+  EXPECT_EQ(waiting.status().code(), absl::StatusCode::kCancelled);
+  finish.set_value();
+  builder.join();
+  EXPECT_TRUE(Produce().ok());
+  EXPECT_EQ(builds_, 0) << "the first output is reused";
 }
 
 // A stage of ten chunks, one line each, that can be interrupted before any of them.

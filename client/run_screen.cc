@@ -13,6 +13,7 @@
 #include "client/session.h"
 #include "client/terminal/run_view.h"
 #include "client/terminal/terminal_text.h"
+#include "rpc/grpc_call.h"
 #include "rpc/interrupt.h"
 #include "runs/run_state.h"
 
@@ -61,7 +62,7 @@ absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
       answered = Clock::now();
       show(*run);
       if (HasEnded(run->state())) return run;
-    } else if (!absl::IsUnavailable(run.status()) || Clock::now() - answered > kPatience) {
+    } else if (!LostServer(run.status()) || Clock::now() - answered > kPatience) {
       return run.status();
     }
     std::this_thread::sleep_for(kInterval);

@@ -22,7 +22,8 @@ using std::chrono::steady_clock;
 
 // Time between attempts when the system has no descriptors, memory or address to give.
 constexpr std::chrono::milliseconds kBackOff{100};
-// Bounds a wait that misses its wake-up, which needs a descriptor.
+// Maximum time until a stop is noticed without wake_, for which there may have been no descriptor:
+// poll() ignores a negative one.
 constexpr int kMaxWaitMs = 1000;
 // Failed checks in a row after which the server is deaf.
 constexpr int kMaxFailedChecks = 3;
@@ -56,6 +57,7 @@ ConnectionAcceptor::ConnectionAcceptor(ListeningSockets sockets, AcceptorOptions
       connections_(options_.limits),
       spare_(OpenSpare()),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      // The first problem is reported at once.
       last_report_(steady_clock::now() - options_.quiet),
       accepting_([this] { AcceptLoop(); }),
       checking_([this] { CheckLoop(); }) {}
@@ -75,7 +77,7 @@ ConnectionAcceptor::~ConnectionAcceptor() {
 
 ConnectionCounts ConnectionAcceptor::counts() const {
   ConnectionCounts counts{.max_open = options_.limits.total,
-                          .accepted = heard_ - refused_,
+                          .accepted = accepted_,
                           .refused = refused_,
                           .exhausted = exhausted_,
                           .reopened = reopened_};
@@ -106,6 +108,7 @@ void ConnectionAcceptor::AcceptLoop() {
     [[maybe_unused]] const ssize_t got = read(wake_, &ignored, sizeof(ignored));
     bool works = !reopen_.exchange(false);
     for (size_t i = 1; i < waits.size(); ++i) {
+      // An error event as well: accept4() then returns the cause.
       if (waits[i].revents != 0) works = AcceptFrom(waits[i].fd) && works;
     }
     if (!works) ReopenUntilBound();
@@ -139,9 +142,11 @@ void ConnectionAcceptor::Enter(int listener, int descriptor, const sockaddr_stor
   std::string refusal;
   {
     const std::lock_guard lock(mutex_);
+    // Before gRPC has the descriptor: Admit() reads its inode, and gRPC may close it at any time.
     refusal = connections_.Admit(descriptor, PeerNetwork(peer));
   }
   if (refusal.empty()) {
+    ++accepted_;
     Configure(descriptor);
     options_.on_connection(listener, descriptor);
     return;
@@ -185,12 +190,14 @@ void ConnectionAcceptor::Report(const std::string& problem) {
 
 void ConnectionAcceptor::ReopenUntilBound() {
   const auto start = steady_clock::now();
+  // As long as CheckLoop() waits for a socket that does not work.
   const auto limit = kMaxFailedChecks * (options_.check_interval + options_.check_patience);
   options_.on_problem("the listening socket failed; opening it again");
   while (true) {
     absl::Status status;
     {
       const std::lock_guard lock(mutex_);
+      // The other thread connects to the sockets in CheckOnce().
       status = sockets_.Reopen();
     }
     if (status.ok()) break;
@@ -210,10 +217,12 @@ bool ConnectionAcceptor::CheckOnce() {
   if (descriptor < 0) return true;  // without a descriptor, nothing is known
   const auto deadline = steady_clock::now() + options_.check_patience;
   bool stops = false;
+  // Any connection counts: each of them shows that accept() works.
   while (heard_ == before && !stops && steady_clock::now() < deadline) {
     stops = StopsWithin(std::chrono::milliseconds(10));
   }
   close(descriptor);
+  // A check that the destructor interrupts has not failed.
   return stops || heard_ != before;
 }
 
@@ -221,6 +230,7 @@ void ConnectionAcceptor::CheckLoop() {
   int failed = 0;
   int64_t heard = heard_;
   while (!StopsWithin(options_.check_interval)) {
+    // A connection of a client since the last round makes the check unnecessary.
     const bool works = heard != heard_ || CheckOnce();
     heard = heard_;
     if (works) {
@@ -232,6 +242,7 @@ void ConnectionAcceptor::CheckLoop() {
       options_.on_deaf(absl::StrCat("no connection was accepted in ", failed,
                                     " checks in a row, although the sockets were opened again"));
     }
+    // The accepting thread alone may replace the sockets, which it uses without a lock.
     reopen_ = true;
     Wake();
   }

@@ -77,7 +77,7 @@ class ConnectionAcceptor {
   std::chrono::steady_clock::time_point last_report_;  // accessed only by the accepting thread
   int64_t not_reported_ = 0;                           // accessed only by the accepting thread
   std::atomic<int64_t> heard_ = 0;  // calls of accept() that returned a connection
-  std::atomic<int64_t> refused_ = 0, exhausted_ = 0, reopened_ = 0;
+  std::atomic<int64_t> accepted_ = 0, refused_ = 0, exhausted_ = 0, reopened_ = 0;
   std::atomic<bool> reopen_ = false;
   mutable std::mutex mutex_;
   std::condition_variable stopped_;

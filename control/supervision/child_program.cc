@@ -89,14 +89,16 @@ void CloseOthers(std::array<int, 5> kept) {
 [[noreturn]] void RunChild(const Preparation& preparation, int gate, int outcome) {
   // Before the wait, so that no signal handler of the parent runs in the child.
   ResetSignals();
-  // Before the wait, too: two children that other threads fork at the same time would hold each
-  // other's gate open and wait forever after the death of the parent, with its port and its locks.
+  // Before the wait, too: of two children that are forked at the same time, each would hold the
+  // other's gate open. After the death of the parent both would wait forever, and keep its port and
+  // its locks.
   const ChildProgramSpec& spec = preparation.spec;
   CloseOthers({gate, outcome, spec.standard_input, spec.standard_output, spec.standard_error});
   char go = 0;
   ssize_t n = 0;
   while ((n = read(gate, &go, 1)) < 0 && errno == EINTR) {
   }
+  // Not exit, which would run the parent's exit handlers and flush its buffers a second time.
   if (n != 1) _exit(127);
   if (PrepareChild(preparation)) {
     execve(preparation.spec.program.c_str(), preparation.arguments.data(),
@@ -147,7 +149,12 @@ absl::StatusOr<ChildProgram> ChildProgram::Fork(const ChildProgramSpec& spec) {
                                                      ": ", std::strerror(errno),
                                                      "; see ulimit -u"));
   }
-  if (pid == 0) RunChild(preparation, gate.read_end(), outcome.write_end());
+  if (pid == 0) {
+    // By itself as well, since CloseOthers may have no effect: with this copy the gate would stay
+    // open after the death of the parent, and the child would wait forever.
+    close(gate.write_end());
+    RunChild(preparation, gate.read_end(), outcome.write_end());
+  }
   gate.CloseReadEnd();
   outcome.CloseWriteEnd();
   return ChildProgram(pid, spec.program, std::move(gate), std::move(outcome));
@@ -171,6 +178,7 @@ absl::Status ChildProgram::Execute() {
   }
   if (sent && n == 0) return absl::OkStatus();
   waitpid(pid_, nullptr, 0);
+  // The child has sent no errno if it was killed while it waited.
   return absl::FailedPreconditionError(
       absl::StrCat("cannot execute ", program_, ": ", std::strerror(error != 0 ? error : ECHILD)));
 }

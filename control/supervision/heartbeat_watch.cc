@@ -65,6 +65,7 @@ void HeartbeatWatch::Look(std::span<const v1::Heartbeat> beats, double now,
   for (const v1::Heartbeat& beat : beats) {
     if (beat.nonce() != nonce_) continue;
     Rank& rank = ranks_[beat.rank()];
+    // Any other time is a new heartbeat, even an earlier one: its host's clock may be set back.
     if (rank.changed_at != 0 && rank.beat.time() == beat.time()) continue;
     rank = {beat, now};
     if (beat.step() > newest_step_) {
@@ -84,6 +85,7 @@ void HeartbeatWatch::Excuse(const std::map<int, double>& starved, double passed,
     Rank& rank = found->second;
     const double excused = kExcusedShare * std::min(seconds, passed);
     rank.changed_at = std::min(now, rank.changed_at + excused);
+    // Ranks starve at the same time, so the step is excused for the longest time, not for the sum.
     if (!Waits(rank.beat)) longest = std::max(longest, excused);
   }
   progress_at_ = std::min(now, progress_at_ + longest);
@@ -162,6 +164,7 @@ bool HeartbeatWatch::AnyOpening() const {
                      [](const auto& entry) { return entry.second.beat.phase() == "opening"; });
 }
 
+// A single rank has no link to another one that could be down.
 bool HeartbeatWatch::AllWait() const {
   return std::ssize(ranks_) == world_size_ && world_size_ > 1 &&
          std::all_of(ranks_.begin(), ranks_.end(),
@@ -189,8 +192,12 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindStuck(double limit, doub
     phases.push_back(absl::StrCat(NameOf(rank.beat), " in phase ", rank.beat.phase()));
   }
   hang.cause = absl::StrCat("no step after ", newest_step_, " for ", Seconds(age), ": ",
-                            absl::StrJoin(phases, ", "), ", while ",
-                            ranks_.size() - hang.ranks.size(), " other ranks wait");
+                            absl::StrJoin(phases, ", "));
+  if (phases.empty()) {
+    absl::StrAppend(&hang.cause, "all ranks that report wait");
+  } else if (const size_t waiting = ranks_.size() - hang.ranks.size(); waiting > 0) {
+    absl::StrAppend(&hang.cause, ", while ", waiting, " other ranks wait");
+  }
   return hang;
 }
 

@@ -57,6 +57,10 @@ const google::protobuf::Message* RequestPrototype(const std::string& method) {
       descriptor->input_type());
 }
 
+absl::Status DrainedWatch() {
+  return absl::UnavailableError("the server is shutting down; watch again to continue");
+}
+
 bool IsHealth(const std::string& method) { return method.starts_with("/grpc.health.v1.Health/"); }
 
 bool IsBadIdentity(Refusal refusal) {
@@ -124,11 +128,14 @@ Admission Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
 }
 
 Admission Gate::WithinCapacity(Admission admission, const std::string& method) {
+  // Load balancers still get an answer to health checks, which is NOT_SERVING by now.
   if (admission.status.ok() && draining_ && !IsHealth(method)) {
     admission.status = absl::UnavailableError("the server is shutting down; try again");
     return admission;
   }
   const CallKind kind = KindOf(admission);
+  // Without a place, a caller that is refused anyway keeps its own error, which it gets at once
+  // (CreateReactor).
   const absl::Status entered = capacity_.Enter(kind, admission.caller.name);
   if (entered.ok()) {
     admission.place = kind;
@@ -141,6 +148,8 @@ Admission Gate::WithinCapacity(Admission admission, const std::string& method) {
 absl::Status Gate::CheckRequest(const google::protobuf::Message& prototype,
                                 grpc::ByteBuffer* request,
                                 const std::function<bool()>& cancelled) const {
+  // Only for the check: reading leaves the buffer as it is, and the service gets the bytes that the
+  // client has sent, with unknown fields.
   const std::unique_ptr<google::protobuf::Message> message(prototype.New());
   grpc::ProtoBufferReader reader(request);
   if (!message->ParseFromZeroCopyStream(&reader)) {
@@ -156,6 +165,7 @@ GateCall::Hooks Gate::HooksFor(const std::string& method) {
   const MethodPolicy* const policy = FindPolicy(method);
   const size_t max_bytes =
       policy != nullptr && policy->watch ? kMaxWatchBytes : std::numeric_limits<size_t>::max();
+  // The gate outlives its calls; see the destructor.
   return {.check =
               [this, prototype, max_bytes](grpc::ByteBuffer* request,
                                            const std::function<bool()>& cancelled) {
@@ -175,11 +185,14 @@ grpc::ServerGenericBidiReactor* Gate::CreateReactor(grpc::GenericCallbackServerC
   Enter(call, method);
   if (call->admission().status.ok()) {
     call->Forward(stub_);
+    // Drain() does not know a call that has entered since it looked.
+    if (draining_ && call->admission().policy->watch) call->End(DrainedWatch());
   } else {
     // The answer is delayed only while there are free places for delayed calls.
     const bool waits = IsBadIdentity(call->admission().refusal) && call->admission().place;
     call->Refuse(waits ? options_.refusal_delay : std::chrono::milliseconds(0));
   }
+  // Owned by calls_ until Leave(); gRPC does not delete it.
   return call.get();
 }
 
@@ -214,6 +227,7 @@ std::vector<std::shared_ptr<GateCall>> Gate::CallsToEnd() {
     }
   }
   if (calls.empty()) return calls;
+  // Without the lock, which new calls need: this may read the token file.
   const auto valid = options_.authenticator->ValidEntries(std::time(nullptr));
   // While the file cannot be read, nothing shows that a token was revoked.
   if (!valid) return {};
@@ -225,6 +239,7 @@ std::vector<std::shared_ptr<GateCall>> Gate::CallsToEnd() {
 void Gate::ReviewCalls() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, options_.review_interval, [this] { return stops_; })) {
+    // Calls are ended without the lock, since each of them takes it in Leave().
     lock.unlock();
     for (const std::shared_ptr<GateCall>& call : CallsToEnd()) {
       call->End(absl::UnauthenticatedError(
@@ -237,6 +252,7 @@ void Gate::ReviewCalls() {
 bool Gate::AnyAtWork() const {
   return std::ranges::any_of(calls_, [](const std::shared_ptr<GateCall>& call) {
     const MethodPolicy* const policy = call->admission().policy;
+    // Watches were ended by the drain, and health checks continue during it.
     return policy != nullptr && !policy->watch && !policy->open;
   });
 }
@@ -251,8 +267,9 @@ void Gate::Drain(std::chrono::milliseconds patience) {
   }
   lock.unlock();
   for (const std::shared_ptr<GateCall>& watch : watches) {
-    watch->End(absl::UnavailableError("the server is shutting down; watch again to continue"));
+    watch->End(DrainedWatch());
   }
+  // Frees the watches now instead of after the wait.
   watches.clear();
   lock.lock();
   changed_.wait_for(lock, patience, [this] { return !AnyAtWork(); });

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/path_roots.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -158,6 +161,7 @@ constexpr std::array<std::string_view, 98> kTexts = {
 };
 
 bool IsRunId(std::string_view name) {
+  // Digits only, so that a path such as run-1/../../etc does not pass.
   return name.starts_with("run-") && name.size() > 4 &&
          std::ranges::all_of(name.substr(4),
                              [](unsigned char c) { return absl::ascii_isdigit(c); });
@@ -174,7 +178,13 @@ absl::Status CheckValue(std::string value, FieldUse use, const FieldDescriptor& 
   }
   if (value.empty()) return absl::OkStatus();
   const bool names_model = use == FieldUse::kModel || use == FieldUse::kBranchPoint;
-  if (names_model && IsRunId(value)) return absl::OkStatus();
+  if (names_model && IsRunId(value)) {
+    // Where there is no such run, services take a directory of that name in the working directory
+    // of braidd.
+    std::error_code error;
+    if (!std::filesystem::exists(value, error)) return absl::OkStatus();
+    value = AbsolutePath(value);
+  }
   if (cancelled())
     return absl::CancelledError("the call was cancelled while its paths were checked");
   const absl::Status status = roots.Check(value);
@@ -186,6 +196,7 @@ absl::Status CheckValue(std::string value, FieldUse use, const FieldDescriptor& 
 absl::Status CheckStrings(const Message& message, const FieldDescriptor& field,
                           const PathRoots& roots, const Cancelled& cancelled) {
   const FieldUse use = UseOf(field);
+  // A field that the tables lack is checked like a path, so that a new one is safe by default.
   if (use == FieldUse::kText) return absl::OkStatus();
   const auto& reflection = *message.GetReflection();
   if (!field.is_repeated()) {

@@ -34,6 +34,7 @@ constexpr size_t kSaltBytes = 16;
 constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxCertificateBytes = 256;
 constexpr mode_t kMode = 0600;
+constexpr int kVersion = 1;
 
 // Returns HMAC-SHA-256 in hexadecimal.
 std::string KeyedHash(std::string_view key, std::string_view data) {
@@ -80,6 +81,7 @@ absl::Status CheckCertificateName(const std::string& name) {
 absl::Status CheckNoOther(const std::vector<AccessEntry>& entries, const std::string& certificate) {
   if (certificate.empty()) return absl::OkStatus();
   for (const AccessEntry& entry : entries) {
+    // The authenticator passes over an expired entry, so it does not stand in the way of another.
     const bool expired = entry.expires_at != 0 && entry.expires_at <= std::time(nullptr);
     if (entry.certificate != certificate || expired) continue;
     return absl::AlreadyExistsError(
@@ -126,7 +128,7 @@ absl::Status WriteTokens(const std::filesystem::path& home,
                          const std::vector<AccessEntry>& entries) {
   json list = json::array();
   for (const AccessEntry& entry : entries) list.push_back(ToJson(entry));
-  const json document = {{"version", 1}, {"entries", std::move(list)}};
+  const json document = {{"version", kVersion}, {"entries", std::move(list)}};
   return WriteFileAtomically(TokenPath(home), document.dump(1) + "\n", Durability::kSynced, kMode);
 }
 
@@ -160,6 +162,9 @@ absl::StatusOr<std::vector<AccessEntry>> ReadTokens(const std::filesystem::path&
   RETURN_IF_ERROR(CheckPrivate(path));
   try {
     const json document = json::parse(*text);
+    if (document.value("version", kVersion) != kVersion) {
+      throw json::other_error::create(502, "unknown version", &document);
+    }
     for (const json& object : document.at("entries")) entries.push_back(FromJson(object));
   } catch (const json::exception& error) {
     // error.what() is left out, since it may quote the file.
@@ -180,7 +185,10 @@ absl::StatusOr<CreatedToken> CreateToken(const std::filesystem::path& home, cons
   RETURN_IF_ERROR(CheckNoOther(entries, certificate));
   CreatedToken created;
   AccessEntry& entry = created.entry;
-  entry.id = RandomId(kTokenIdDigits);
+  do {
+    entry.id = RandomId(kTokenIdDigits);
+  } while (
+      std::ranges::any_of(entries, [&](const AccessEntry& other) { return other.id == entry.id; }));
   entry.name = name;
   entry.role = role;
   entry.created_at = std::time(nullptr);

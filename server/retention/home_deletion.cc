@@ -65,16 +65,21 @@ absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id
   WaitForSupervisor(held.record);
   const RunDirectory run(held.record.run_dir);
   std::error_code error;
+  // The locks are files of this directory, which a launch that was interrupted early has not made.
   if (fs::exists(run.root(), error)) {
     absl::StatusOr<FileLock> launch = TryLockLaunch(run);
     absl::StatusOr<FileLock> supervisor = TakeSupervisorLock(run);
-    if (!launch.ok() || !supervisor.ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(id, " is being started or still has a supervisor; stop it first"));
+    for (const absl::Status& status : {launch.status(), supervisor.status()}) {
+      if (absl::IsUnavailable(status) || absl::IsAlreadyExists(status)) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(id, " is being started or still has a supervisor; stop it first"));
+      }
+      RETURN_IF_ERROR(status);
     }
     held.launch.emplace(*std::move(launch));
     held.supervisor.emplace(*std::move(supervisor));
   }
+  // Read under the locks: a launch may have started the run before they were taken.
   const v1::RunState state = DescribeRun(held.record, UnixTime()).state();
   if (HasEnded(state) && !HasLiveProcess(run, UnixTime())) return held;
   return absl::FailedPreconditionError(
@@ -164,6 +169,7 @@ absl::StatusOr<int64_t> HomeDeletion::DeleteJob(const std::string& id, const Opt
   if (options.dry_run) return bytes;
   JobDeletion deletion = {.id = id, .directories = {}};
   for (const auto& [directory, reservation] : reserved) deletion.directories.insert(directory);
+  // Fails for a job that was queued again: the transaction checks that it has ended.
   RETURN_IF_ERROR(job_deletions_->Delete(deletion, options.by, UnixTime()));
   for (const std::string& directory : deletion.directories) RETURN_IF_ERROR(MoveAside(directory));
   // Released first: removing may take long, and a new job may build a directory of that name.
@@ -208,6 +214,7 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
   bool has_regular = false;
   for (const std::string& name : names) {
     const int64_t step = StepOfCheckpoint(name);
+    // Names are in descending order of steps, so this is the newest regular checkpoint.
     const bool regular = !has_regular && IsRegular(retention, step);
     has_regular = has_regular || regular;
     if (name == newest->filename() || regular || IsKeptForGood(retention, step)) continue;
@@ -218,6 +225,7 @@ absl::StatusOr<int64_t> HomeDeletion::ReduceCheckpoints(const std::string& id,
     RETURN_IF_ERROR(RenameAside(checkpoints / name, aside));
     RETURN_IF_ERROR(RemoveTree(aside));
   }
+  // No rank is alive that could still write them (HoldEndedRun).
   if (!options.dry_run) RETURN_IF_ERROR(RemoveLeftovers(checkpoints));
   return bytes;
 }
@@ -276,6 +284,7 @@ absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted()
   for (const std::string& id : runs) {
     const std::string directory = "runs/" + id;
     Reservations reserved;
+    // Another process may have begun to read it since the interruption. A later call continues.
     if (!ReserveOne(id, directory, &reserved).ok()) continue;
     RETURN_IF_ERROR(MoveAside(directory));
     ASSIGN_OR_RETURN(freed[id], Purge(directory));

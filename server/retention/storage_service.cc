@@ -67,6 +67,7 @@ class DeletionCall {
       failure_.Update(bytes.status());
       return absl::OkStatus();
     }
+    // A run that only loses checkpoints still uses its dataset.
     if (action == &HomeDeletion::Delete) gone_.insert(item.id);
     AddFreed(*bytes, result);
     return absl::OkStatus();
@@ -76,7 +77,10 @@ class DeletionCall {
   void Report(const std::string& id, int64_t bytes) {
     v1::Deletion* const result = response_.add_deletions();
     result->set_id(id);
-    AddFreed(bytes, result);
+    result->set_freed_bytes(bytes);
+    response_.set_freed_bytes(response_.freed_bytes() + bytes);
+    options_.log(
+        absl::StrCat("completed the interrupted deletion of ", id, ", ", bytes, " bytes freed"));
   }
 
   // Returns the first error of Apply().
@@ -143,6 +147,7 @@ class StorageServiceImpl final : public v1::StorageService::Service {
     const std::set<std::string> ids(request.ids().begin(), request.ids().end());
     for (const std::string& id : ids) {
       const auto found = std::ranges::find(items, id, &StoredItem::id);
+      // Its deletion was interrupted; this call has completed it.
       if (found == items.end() && completed.contains(id)) continue;
       if (found == items.end()) return UnknownItem(id);
       RETURN_IF_ERROR(CheckMayManage(context, id, found->principal));
@@ -177,6 +182,8 @@ class StorageServiceImpl final : public v1::StorageService::Service {
     }
     if (request.dry_run()) return check.response();
     DeletionCall call(deletion.get(), options_, context, /*dry_run=*/false);
+    // From here on, an item that cannot be deleted does not fail the call: the response has to list
+    // the others.
     for (const auto& [id, bytes] : completed) call.Report(id, bytes);
     for (const StoredItem& item : requested) {
       RETURN_IF_ERROR(call.Apply(&HomeDeletion::Delete, item));
@@ -204,10 +211,12 @@ class StorageServiceImpl final : public v1::StorageService::Service {
     const RetentionPolicy policy = {
         .keep = request.keep(),
         .older_than = request.older_than_seconds(),
+        // Results of evaluations stay when checkpoints are removed.
         .include_evaluated = request.include_evaluated() || request.checkpoints()};
     const auto action =
         request.checkpoints() ? &HomeDeletion::ReduceCheckpoints : &HomeDeletion::Delete;
     for (const size_t i : SelectByPolicy(items, policy, UnixTime())) {
+      // Prepared data belongs to no principal, so operators alone collect it.
       if (!MayManage(context, items[i].principal)) continue;
       if (request.checkpoints() && !items[i].is_run) continue;
       RETURN_IF_ERROR(call.Apply(action, items[i]));

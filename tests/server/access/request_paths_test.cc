@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "braid/v1/analysis.pb.h"
@@ -132,6 +133,20 @@ TEST_F(RequestPathsTest, StopsOnceTheCallIsCancelled) {
   const auto cancelled = [&asked] { return ++asked > 3; };
   EXPECT_FAILS(CheckPaths(corpus, roots_, cancelled), StatusCode::kCancelled);
   EXPECT_EQ(asked, 4);
+}
+
+TEST_F(RequestPathsTest, ADirectoryWithTheNameOfARunIsChecked) {
+  const ScratchDirectory elsewhere;
+  const auto before = std::filesystem::current_path();
+  v1::GenerateRequest request;
+  request.set_model("run-000001");
+  for (const auto& directory : {root_.path(), elsewhere.path()}) {
+    std::filesystem::create_directory(directory / "run-000001");
+    std::filesystem::current_path(directory);
+    const absl::Status checked = CheckPaths(request, roots_);
+    std::filesystem::current_path(before);
+    EXPECT_EQ(checked.ok(), directory == root_.path()) << checked;
+  }
 }
 
 TEST_F(RequestPathsTest, OnlyARunIdIsNotAPath) {

@@ -96,6 +96,11 @@ TEST(TokenFileTest, RefusesAFileThatOthersMayReadOrThatIsDamaged) {
     chmod(TokenPath(home.path()).c_str(), 0600);
     EXPECT_FAILS(ReadTokens(home.path()), StatusCode::kDataLoss, "tokens");
   }
+  std::string newer = whole;
+  newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 2");
+  PutFile(TokenPath(home.path()), newer);
+  chmod(TokenPath(home.path()).c_str(), 0600);
+  EXPECT_FAILS(ReadTokens(home.path()), StatusCode::kDataLoss, "tokens");
 }
 
 TEST(AuthenticatorTest, ReturnsTheNameAndRoleOfAToken) {

@@ -42,6 +42,7 @@ absl::StatusOr<std::vector<v1::LossSpike>> SpikesOfRun(TrainingClient& client, c
   spikes.clear();
   RETURN_IF_ERROR(client.WatchRun(run.id(), [&](const v1::RunEvent& event) {
     if (event.metrics().has_spike()) spikes.push_back(event.metrics().spike());
+    // The watch of an active run would wait for further events.
     return event.number() < run.last_event();
   }));
   return spikes;
@@ -54,6 +55,7 @@ void TakeFromRun(const v1::Run& run, std::span<const v1::LossSpike> spikes, Data
   order->num_steps = run.spec().num_steps();
   order->steps_done = run.latest().step();
   for (const v1::LossSpike& spike : spikes) {
+    // The policy CONTINUE trains on the batch of the spike.
     if (spike.first_skipped_step() == 0) continue;
     order->skipped_steps.emplace_back(spike.first_skipped_step(), spike.last_skipped_step());
   }
@@ -73,6 +75,7 @@ absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int
                                                    NumSteps(order), ", the steps of ", whose,
                                                    "; they count from 1 as in metrics.jsonl"));
   }
+  // A schedule counts steps from 0; the only rank of a world of one has the whole batch.
   if (order.mixture == nullptr) {
     return ScheduleOf(order).Instances(step - 1, /*rank=*/0, /*world_size=*/1);
   }

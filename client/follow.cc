@@ -86,6 +86,7 @@ absl::StatusOr<v1::Run> FollowWithService(TrainingClient& client, const std::str
     }
     return !Interrupted();
   });
+  // Checked first, since an interrupt may end the watch with an error.
   if (Interrupted()) return StoppedWatching(id);
   RETURN_IF_ERROR(watched);
   ASSIGN_OR_RETURN(run, client.GetRun(id));
@@ -132,6 +133,7 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
   }
   absl::StatusOr<v1::Job> job = watched.ok() ? client.GetJob(id) : watched;
   if (job.ok()) return job;
+  // Jobs run within braidd; a run has a process of its own.
   return OutlivingService(job.status(), id, "continues once braidd is back");
 }
 

@@ -51,6 +51,7 @@ absl::Status GatherOnce(const GatherOptions& options, const std::filesystem::pat
   ASSIGN_OR_RETURN(const auto staging, StagingDirectory::Create(output_jsonl));
   const std::filesystem::path gathered = staging->path() / output_jsonl.filename();
   std::string summary;
+  // The last line of the output is the summary.
   const auto keep = [&](std::string_view line) {
     summary = std::string(line);
     return true;

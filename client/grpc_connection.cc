@@ -33,6 +33,7 @@ absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
   const bool tls = options.tls.any();
   const std::filesystem::path own = tls ? DefaultHome() / "token" : std::filesystem::path();
   ASSIGN_OR_RETURN(std::string token, ReadClientToken(options.token_file, own));
+  // The services in this process send it over TLS or to this machine only (IdentifyJobs).
   if (options.server.empty()) return token;
   if (token.empty() || tls || IsLoopback(options.server)) return token;
   return absl::InvalidArgumentError(

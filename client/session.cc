@@ -64,6 +64,7 @@ absl::StatusOr<HealthClient> Session::Health() {
     return absl::InvalidArgumentError(
         "health: got no --server, expected the HOST:PORT of a braidd");
   }
+  // A connection to a server does not depend on the service.
   ASSIGN_OR_RETURN(Connection* const connection, Connect(ServiceName::kPipeline));
   return HealthClient(connection->channel());
 }

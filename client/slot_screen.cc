@@ -94,8 +94,10 @@ class SlotScreen {
     progress.total = static_cast<int64_t>(plan_.tasks.size());
     progress.unit = "runs";
     if (patience_.is_lost()) progress.detail = kServiceAwayText;
+    // Not measured: the slots estimate the time left.
     progress.rate = 0;
     progress.eta_seconds = slots_.SecondsLeft() + plan_.seconds_afterwards;
+    // At the end, Follow() prints the outcome instead.
     if (progress.done < progress.total) board_.Update("runs", progress);
   }
 

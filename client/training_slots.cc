@@ -24,6 +24,7 @@ std::vector<std::string> HostsOf(const std::vector<TrainingTask>& tasks) {
 }  // namespace
 
 TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks, int slots)
+    // One host for all tasks, so that the limit is common to them.
     : TrainingSlots(launcher, tasks, std::vector<std::string>(tasks.size()), {{"", slots}}) {}
 
 TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks,
@@ -46,6 +47,8 @@ TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> ta
 }
 
 absl::Status TrainingSlots::Advance() {
+  // An error of the launcher leaves the remaining tasks in their sets, so the next call continues
+  // with them.
   for (auto task = active_.begin(); task != active_.end();) {
     ASSIGN_OR_RETURN(runs_[*task], launcher_.Get(runs_[*task].id()));
     if (!HasEnded(runs_[*task].state())) {

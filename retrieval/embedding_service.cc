@@ -115,6 +115,7 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
     if (const int64_t texts = embedder_->preferred_batch_texts(); texts > 0) {
       context->AddInitialMetadata(kEmbedderBatchTextsKey, std::to_string(texts));
     }
+    // At once: clients send no batch before they have the description.
     stream->SendInitialMetadata();
     AnswerWriter writer(stream, options_.sign_interval);
     v1::EmbedRequest request;
@@ -128,6 +129,7 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
 
   absl::StatusOr<v1::EmbedResponse> AnswerInTurn(grpc::ServerContext* context,
                                                  const v1::EmbedRequest& request) {
+    // Released before the answer is written, so a client that does not read delays no others.
     ASSIGN_OR_RETURN(const WorkSlots::Slot slot, slots_.Take([&] {
       return context->IsCancelled() ? absl::CancelledError("the client disconnected")
                                     : absl::OkStatus();

@@ -152,6 +152,8 @@ absl::Status EmbeddingReplicas::TakeReady(const EmbeddingEvent& event, Replica* 
                    " dimensions, expected \"", fingerprint_, "\" in ", dimension_, " as ",
                    reference_, " does; restart the one that differs"));
   if (learning_) return replica->Locate(replica->problem);
+  // The replica was restarted with another embedder. It counts as unavailable, and the call
+  // continues with the others.
   replica->cancelled = true;
   replica->stream->Cancel();
   return absl::OkStatus();
@@ -160,6 +162,7 @@ absl::Status EmbeddingReplicas::TakeReady(const EmbeddingEvent& event, Replica* 
 absl::Status EmbeddingReplicas::TakeAnswer(const v1::EmbedResponse& answer, Replica* replica) {
   const bool in_turn = !replica->unanswered.empty() &&
                        static_cast<int64_t>(replica->unanswered.front()) == answer.batch();
+  // Signs of life count too: the deadline limits silence, not the time for a batch.
   replica->waiting_since = Clock::now();
   if (!in_turn) {
     return replica->Locate(absl::DataLossError(absl::StrCat(
@@ -181,6 +184,7 @@ absl::Status EmbeddingReplicas::TakeAnswer(const v1::EmbedResponse& answer, Repl
 }
 
 absl::Status EmbeddingReplicas::TakeEnd(const absl::Status& status, Replica* replica) {
+  // After a cancellation by this client, `problem` has its cause, and `status` is only CANCELLED.
   if (!replica->cancelled) {
     replica->problem = status.ok() ? absl::UnavailableError("the server ended the stream")
                                    : PlainConnectionError(status);
@@ -203,6 +207,7 @@ void EmbeddingReplicas::CheckDeadlines() {
     if (replica.stream == nullptr || (replica.ready && replica.unanswered.empty())) continue;
     const milliseconds limit = replica.ready ? options_.deadline : options_.connect_deadline;
     if (replica.cancelled || now - replica.waiting_since < limit) continue;
+    // An attempt that waits for a connection keeps the error of the first one, which says more.
     if (replica.ready || replica.problem.ok()) {
       replica.problem = absl::DeadlineExceededError(
           absl::StrCat("no answer within ", static_cast<double>(limit.count()) / 1000, " s"));

@@ -40,6 +40,7 @@ EmbeddingStream::~EmbeddingStream() {
 
 void EmbeddingStream::Send(v1::EmbedRequest request) {
   const std::lock_guard lock(mutex_);
+  // The event of the end, which follows, makes the client send the batch again.
   if (closed_) return;
   requests_.push_back(std::move(request));
   if (requests_.size() == 1) StartWrite(&requests_.front());
@@ -86,6 +87,7 @@ void EmbeddingStream::OnReadDone(bool ok) {
   }
   {
     const std::lock_guard lock(mutex_);
+    // Before the hold is removed, after which Send() must not start a write.
     closed_ = true;
   }
   RemoveHold();
@@ -94,6 +96,8 @@ void EmbeddingStream::OnReadDone(bool ok) {
 void EmbeddingStream::OnDone(const grpc::Status& status) {
   events_->Push(
       {.kind = EmbeddingEvent::Kind::kEnded, .stream = number_, .status = FromGrpc(status)});
+  // Last, and with the notification under the lock: the destructor may return, and ended_ be
+  // destroyed, as soon as done_ is seen.
   const std::lock_guard lock(mutex_);
   done_ = true;
   ended_.notify_one();

@@ -54,6 +54,7 @@ absl::Status CallOnce(Stub* stub, Method<Request, Response> method, const Reques
          grpc::CompletionQueue::TIMEOUT) {
     if (Stops(stop)) context.TryCancel();
   }
+  // gRPC requires that a queue is drained before its destruction.
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) continue;
   return FromGrpc(status);
@@ -83,6 +84,7 @@ struct NeighborClient::Connection {
     for (int failures = 0;; ++failures) {
       const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
       const auto limit = failures == 0 ? deadline : std::min(deadline, left);
+      // The first attempt fails at once without a connection, so that the wait is reported.
       absl::Status status =
           CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
       if (Stops(stop)) return absl::CancelledError("the search was cancelled");

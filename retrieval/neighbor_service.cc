@@ -115,6 +115,7 @@ class NeighborServiceImpl final : public v1::NeighborService::Service {
 
   grpc::Status Drop(grpc::ServerContext*, const v1::DropShardRequest* request,
                     v1::DropShardResponse* response) override {
+    // Not by WithShard(), which verifies the shard: a damaged one could not be dropped.
     const absl::StatusOr<bool> existed = table_.Drop(request->shard());
     if (!existed.ok()) return ToGrpc(existed.status());
     response->set_existed(*existed);
@@ -124,6 +125,7 @@ class NeighborServiceImpl final : public v1::NeighborService::Service {
  private:
   template <class Action>
   grpc::Status WithShard(const std::string& name, Action action) {
+    // Shared, so that a concurrent Drop() does not destroy the shard during the call.
     const absl::StatusOr<std::shared_ptr<NeighborShard>> shard = table_.Find(name);
     if (!shard.ok()) return ToGrpc(shard.status());
     return ToGrpc(Locate(name, action(**shard)));

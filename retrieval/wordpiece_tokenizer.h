@@ -29,9 +29,9 @@ struct WordPieces {
 class WordPieceTokenizer {
  public:
   // Reads vocab.txt, or tokenizer.json without one, and, if it exists, tokenizer_config.json of a
-  // directory in Hugging Face layout: do_lower_case (default true). NOT_FOUND if there is no vocabulary, INVALID_ARGUMENT for a
-  // malformed one and for settings that this tokenizer does not support (unusual values of
-  // strip_accents, tokenize_chinese_chars).
+  // directory in Hugging Face layout: do_lower_case (default true). NOT_FOUND if there is no
+  // vocabulary, INVALID_ARGUMENT for a malformed one and for settings that this tokenizer does not
+  // support (unusual values of strip_accents, tokenize_chinese_chars).
   static absl::StatusOr<WordPieceTokenizer> Load(const std::filesystem::path& directory);
 
   WordPieceTokenizer(WordPieceVocabulary vocabulary, bool lower_case)

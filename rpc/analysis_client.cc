@@ -46,6 +46,7 @@ absl::StatusOr<v1::EvaluationResult> AnalysisClient::Evaluate(
 absl::Status AnalysisClient::ExportMetrics(
     const v1::ExportMetricsRequest& request,
     const std::function<absl::Status(const v1::ExportMetricsChunk&)>& on_chunk) {
+  // A stream that `on_chunk` stops ends with OK, so its error is kept here.
   absl::Status taken;
   const absl::Status sent = ReadStream<v1::ExportMetricsChunk>(
       *v1::AnalysisService::NewStub(channel_), &v1::AnalysisService::Stub::ExportMetrics, request,

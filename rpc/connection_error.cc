@@ -44,7 +44,7 @@ constexpr KnownError kKnownErrors[] = {
     {"Socket closed", kClosed},
     {"Connection reset", kClosed},
     {"Broken pipe", kClosed},
-    {"onnection timed out", "connection timed out"},
+    {"onnection timed out", "connection timed out"},  // with a capital or without
     {"Deadline Exceeded", "no answer"},
     {"handshaker shutdown", "no answer"},
     {"SETTINGS frame", "no answer"},
@@ -221,7 +221,7 @@ absl::Status UnansweredCallError(const std::string& address, const absl::Status&
   }
   if (!absl::IsUnavailable(status)) return status;
   const absl::Status plain = PlainConnectionError(status);
-  // A connection that had been in use ended: its settings were right.
+  // The text of kClosed blames settings, which were right if the connection had been in use.
   const bool is_explained = plain != status && plain.message() != kClosed;
   return absl::UnavailableError(absl::StrCat("braidd at ", address, " went away",
                                              is_explained ? ": " : "",
@@ -242,9 +242,11 @@ absl::Status DiagnoseConnection(const std::string& address, const TlsFiles& tls,
   const std::string host = HostOf(address);
   ExpectHost(host, connection.get());
   SSL_set_verify(connection.get(), SSL_VERIFY_PEER, nullptr);
+  // gRPC ends a connection on which HTTP/2 was not negotiated.
   constexpr unsigned char kProtocols[] = "\x02h2";
   SSL_set_alpn_protos(connection.get(), kProtocols, sizeof(kProtocols) - 1);
   SSL_set_fd(connection.get(), descriptor);
+  // ExplainAlert() would take an earlier error of this thread for one of the handshake.
   ERR_clear_error();
   char byte = 0;
   // With TLS 1.3, the server checks the certificate of the client after the handshake of the

@@ -15,7 +15,8 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
-// Returns whether the server sent the status itself: then its id of the call is with it.
+// Returns whether the status is an answer of braidd, which adds the request id to every status that
+// it sends.
 bool IsAnswer(grpc::experimental::InterceptorBatchMethods* methods) {
   const auto* const metadata = methods->GetRecvTrailingMetadata();
   return metadata != nullptr && metadata->contains(kRequestIdKey);
@@ -50,6 +51,7 @@ class Interceptor final : public grpc::experimental::Interceptor {
                            status->error_details());
   }
 
+  // Owned by the factory, which the channel owns; a call keeps its channel alive.
   const std::string& token_;
   const std::string& braidd_;
   const std::string request_id_;

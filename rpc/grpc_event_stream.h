@@ -165,6 +165,7 @@ class EventStreams<Event>::Stream final : public grpc::ServerWriteReactor<Event>
     owner_->Wrote(this->shared_from_this(), ok, last);
   }
   void OnCancel() override { owner_->Cancelled(this->shared_from_this()); }
+  // Moves self_ out first, because the last reference destroys this object with all its members.
   void OnDone() override { std::exchange(self_, nullptr).reset(); }
 
   const std::string id;
@@ -207,6 +208,7 @@ grpc::ServerWriteReactor<Event>* EventStreams<Event>::Watch(grpc::CallbackServer
   stream->KeepAlive();
   absl::StatusOr<PrincipalQuota::Place> place = Admit(PrincipalOf(*context), number);
   if (!place.ok()) {
+    // OnCancel may still queue the stream; Arrive() ignores it because of this.
     stream->ended = true;
     stream->Finish(ToGrpc(place.status()));
     return stream.get();
@@ -296,6 +298,7 @@ void EventStreams<Event>::Arrive(const StreamPtr& stream) {
   bool gone = false, complete = false;
   {
     std::lock_guard lock(mutex_);
+    // A stream that is being written is queued again by Wrote(), which also sees a lost client.
     if (stream->ended || stream->writing) return;
     gone = stream->gone;
     complete = stream->complete;
@@ -326,6 +329,7 @@ absl::Status EventStreams<Event>::Join(const StreamPtr& stream) {
 
 template <class Event>
 void EventStreams<Event>::Poll() {
+  // Not done in End(), which GiveTurns() calls while it iterates over topics_.
   std::erase_if(topics_, [](const auto& item) { return item.second.num_streams == 0; });
   for (auto& [id, topic] : topics_) {
     const uint64_t version = topic.source->Version();
@@ -345,6 +349,7 @@ void EventStreams<Event>::GiveTurns() {
     for (int turn = 0; turn < kTurn && !topic.pending.empty(); ++turn) {
       const StreamPtr stream = std::move(topic.pending.front());
       topic.pending.pop_front();
+      // End() does not search `pending` for the stream.
       if (!stream->ended) Advance(topic, stream);
     }
     has_pending_ |= !topic.pending.empty();
@@ -362,6 +367,7 @@ void EventStreams<Event>::Advance(Topic& topic, const StreamPtr& stream) {
   }
   {
     std::lock_guard lock(mutex_);
+    // Before the write starts: Wrote() may be called at once on another thread.
     stream->writing = true;
   }
   stream->Send(*batch);
@@ -386,6 +392,7 @@ void EventStreams<Event>::End(const StreamPtr& stream, const absl::Status& statu
     stream->topic->idle.erase(stream);
     --stream->topic->num_streams;
   }
+  // Before Finish(): a client that watches again at once must find its place free.
   stream->place.reset();
   stream->Finish(ToGrpc(status));
 }

@@ -24,6 +24,7 @@ constexpr unsigned kCopyLookSeconds = 1;
 
 }  // namespace
 
+// The descriptor is closed in children, because one of the files has the private key.
 ReloadedTls::MemoryFile::MemoryFile() : descriptor_(memfd_create("braid-tls", MFD_CLOEXEC)) {}
 
 std::string ReloadedTls::MemoryFile::path() const {
@@ -43,6 +44,7 @@ absl::StatusOr<std::unique_ptr<ReloadedTls>> ReloadedTls::Open(
   std::unique_ptr<ReloadedTls> tls(new ReloadedTls(files, std::move(on_event)));
   tls->stamp_ = tls->Stamp();
   RETURN_IF_ERROR(tls->Copy());
+  // After Copy(), since the provider reads the copies at its construction.
   tls->provider_ = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
       tls->key_.path(), tls->certificate_.path(), tls->ca_.path(), kCopyLookSeconds);
   tls->thread_ = std::thread([watched = tls.get()] { watched->Watch(); });

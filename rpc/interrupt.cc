@@ -7,6 +7,7 @@
 namespace braid {
 namespace {
 
+// Lock-free, so the signal handler may write it.
 std::atomic<int> newest_signal = 0;
 
 }  // namespace

@@ -10,6 +10,8 @@ ExitLimit::ExitLimit(std::chrono::milliseconds limit, std::function<void()> last
     : thread_([this, limit, last_words = std::move(last_words)] {
         std::unique_lock lock(mutex_);
         if (changed_.wait_for(lock, limit, [this] { return ended_; })) return;
+        // The lock is kept, so a destructor that is called now blocks: the shutdown cannot continue
+        // beside the end of the process.
         last_words();
         _exit(kGaveUpExitCode);
       }) {}

@@ -178,6 +178,7 @@ class OnlyTheGate final : public grpc::ServerBuilderOption {
 
 absl::Status CheckRequest(const google::protobuf::Message& request,
                           const std::function<bool()>& cancelled) {
+  // First, because they bound the paths, each of which costs system calls.
   RETURN_IF_ERROR(CheckLimits(request));
   return CheckPaths(request, ClientRoots(), cancelled);
 }
@@ -229,6 +230,7 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOption
   // servers with the identity that is set here.
   RETURN_IF_ERROR(host->ReadTls(options));
   RETURN_IF_ERROR(host->StartServices(options));
+  // After the services, which create the directory of the databases.
   KeepDiskReserve(options.state.empty() ? options.home : options.state);
   if (!options.listen.empty()) RETURN_IF_ERROR(host->OpenPort(options));
   return host;
@@ -249,11 +251,13 @@ absl::Status ServiceHost::ReadTls(const HostOptions& options) {
     };
     ASSIGN_OR_RETURN(tls_, ReloadedTls::Open(options.tls, on_event));
   }
+  // Only corpus jobs call embedding and neighbor servers.
   if (options.services.contains(ServiceName::kPipeline)) IdentifyJobs(options, tls_.get());
   return absl::OkStatus();
 }
 
 absl::Status ServiceHost::StartServices(const HostOptions& options) {
+  // Both are settings of the process, which a server takes over when it is built.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -287,6 +291,7 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   };
   AcceptorOptions accepting{.limits = DeriveLimits(options.connections, RaiseDescriptorLimit()),
                             .on_problem = on_problem};
+  // Connections that arrive before acceptor_ exists wait in the backlog.
   ASSIGN_OR_RETURN(ListeningSockets sockets, ListeningSockets::Open(options.listen));
   const std::string host = options.listen.substr(0, options.listen.rfind(':'));
   accepting.on_deaf = [on_problem,
@@ -305,6 +310,8 @@ absl::Status ServiceHost::OpenPort(const HostOptions& options) {
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<OnlyTheGate>());
   builder.RegisterCallbackGenericService(gate_.get());
+  // gRPC does not listen itself: version 1.51 drops its socket for good when accept() fails for
+  // lack of descriptors, and lets several processes share a port.
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> handshakes =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
@@ -344,20 +351,25 @@ std::shared_ptr<grpc::Channel> ServiceHost::InProcessChannel() {
 }
 
 void ServiceHost::Shutdown(std::chrono::milliseconds grace) {
+  // Null after an earlier call, and when Start() has failed.
   if (server_ == nullptr) return;
   server_->GetHealthCheckService()->SetServingStatus(false);
   if (port_server_ != nullptr) {
     gate_->Drain(grace);
-    // After the drain, during which health checks and new calls still get an answer.
+    // After the drain, during which health checks and new calls still get an answer, and before the
+    // shutdown, after which gRPC neither serves nor closes the connections that it is given.
     acceptor_.reset();
     port_server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
     port_server_->Wait();
     port_server_.reset();
   }
+  // The gate owns the calls of port_server_, so it outlives that server; its channel must not
+  // outlive server_.
   gate_.reset();
   server_->Shutdown(std::chrono::system_clock::now() + kLastWords);
   server_->Wait();
   server_.reset();
+  // No handler runs any more. The pipeline service waits here for its jobs to reach a commit point.
   services_.clear();
 }
 

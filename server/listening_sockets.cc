@@ -29,6 +29,7 @@ int Listen(const sockaddr_storage& address, socklen_t length) {
   // Connections of an earlier process in TIME_WAIT do not prevent binding; a listener does.
   setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (address.ss_family == AF_INET6) {
+    // Clients that use IPv4 reach [::] whatever net.ipv6.bindv6only says.
     setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   }
   if (bind(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
@@ -109,8 +110,9 @@ absl::StatusOr<ListeningSockets> ListeningSockets::Open(const std::string& addre
 
 absl::Status ListeningSockets::Reopen() {
   Close();
-  int first_error = EADDRNOTAVAIL;
+  int first_error = EADDRNOTAVAIL;  // if every address is skipped below
   for (Endpoint& endpoint : endpoints_) {
+    // All addresses get the port of the first one, also when they are bound again.
     if (port_ != 0) PortOf(endpoint.address) = htons(static_cast<uint16_t>(port_));
     const int descriptor = Listen(endpoint.address, endpoint.length);
     // A machine without IPv6 still serves "localhost" on 127.0.0.1.

@@ -21,6 +21,7 @@ constexpr std::chrono::milliseconds kPoll(100);
 constexpr std::chrono::minutes kResumeLimit(5);
 
 bool RunsHere(const v1::Run& run) {
+  // A scheduler continues its jobs without this server.
   if (HasEnded(run.state()) || !run.scheduler_job().empty()) return false;
   const auto record = ReadProcessRecord(RunDirectory(run.run_dir()).process());
   return record.ok() && IsAlive(record->identity);
@@ -65,6 +66,7 @@ void LocalRuns::ResumeAll() {
 
 bool LocalRuns::Resume(const std::string& id) {
   const absl::StatusOr<v1::Run> run = client_.GetRun(id);
+  // A run that was deleted needs nothing more; after another error it is tried again.
   if (!run.ok()) return absl::IsNotFound(run.status());
   // A run whose end was not recorded gets a supervisor, which records it. A run that the earlier
   // process did not reach before it died continues; if it stops later, its user has stopped it.
@@ -93,6 +95,7 @@ void LocalRuns::Stop(std::chrono::seconds limit) {
   // Recorded before the runs are stopped: if this process is killed meanwhile, the next one still
   // resumes them.
   Record();
+  // Concurrently, because StopRun waits for the end of its run, and the limit is for all runs.
   std::vector<std::thread> threads;
   for (const std::string& id : stopping) {
     threads.emplace_back([this, id, deadline] {

@@ -36,7 +36,7 @@ ConnectionLimits DeriveLimits(ConnectionLimits limits, int64_t max_descriptors) 
 
 int64_t RaiseDescriptorLimit() {
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;  // the usual soft limit
   const rlim_t wanted = std::min(limit.rlim_max, kMaxDescriptors);
   if (limit.rlim_cur < wanted) {
     const rlimit raised = {wanted, limit.rlim_max};
@@ -53,6 +53,8 @@ std::string PeerNetwork(const sockaddr_storage& address) {
   }
   if (address.ss_family != AF_INET6) return "unknown";
   in6_addr network = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  // A socket for IPv6 reports clients that use IPv4 in this form. Their common /64 network would
+  // make all of them one client.
   if (IN6_IS_ADDR_V4MAPPED(&network)) {
     inet_ntop(AF_INET, &network.s6_addr[12], text, sizeof(text));
     return text;

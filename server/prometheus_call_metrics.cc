@@ -34,6 +34,7 @@ CallMetrics::CallMetrics()
                     .Register(registry_)) {}
 
 void CallMetrics::OnStart(const std::string& method) {
+  // Add() returns the existing metric when the labels are known.
   in_progress_.Add({{"method", MethodLabel(method)}}).Increment();
 }
 

@@ -26,7 +26,8 @@ double UnixSeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-// Returns the response of a service, or an empty message if it is not served or does not answer.
+// Asks the services for their state at every scrape. A service that is not served or does not
+// answer has no metrics.
 class ServiceMetrics : public prometheus::Collectable {
  public:
   ServiceMetrics(std::shared_ptr<grpc::Channel> channel, std::function<ServerFigures()> figures)
@@ -52,6 +53,7 @@ class ServiceMetrics : public prometheus::Collectable {
   }
 
  private:
+  // Thread-safe; mutable because Collect() is const and their calls are not.
   mutable PipelineClient pipeline_;
   mutable TrainingClient training_;
   mutable GenerationClient generation_;

@@ -215,6 +215,7 @@ std::vector<prometheus::MetricFamily> RunFamilies(const v1::ListRunsResponse& ru
   for (const v1::Run& run : runs.runs()) {
     if (!IsRecent(run.finished_at(), now)) continue;
     state.Add({{"run", run.id()}, {"state", StateLabel(run.state())}}, 1);
+    // A run that waits for its first start has no attempts.
     restarts.Add({{"run", run.id()}}, std::max(0, run.attempts() - 1));
     slow.Add({{"run", run.id()}}, run.slow_ranks_size());
   }

@@ -95,6 +95,7 @@ absl::StatusOr<DialogueAction> ApplyDialogueCommand(const std::string& line,
   } else if (command == "show-routing" && words.size() == 1) {
     request->set_want_routing(!request->want_routing());
   } else if (words.size() == 2 && command != "set") {
+    // A setting may be a command itself, as in ":seed 3".
     status = Set(command, words[1], request);
   } else {
     status = Expected("command", line, "one of :help");

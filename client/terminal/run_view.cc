@@ -82,7 +82,7 @@ std::string State(const v1::Run& run) {
 
 std::string StepProgress(const v1::Run& run) {
   const double num_steps = static_cast<double>(run.spec().num_steps());
-  // Without its settings.
+  // The settings of the run could not be read.
   if (!(num_steps > 0)) return absl::StrCat("step ", WithThousands(run.latest().step()));
   const double fraction = run.latest().step() / num_steps;
   std::string text =

@@ -17,7 +17,7 @@
 namespace braid {
 namespace {
 
-// Output may go into a file, so that its lines are not cut.
+// Lines are not cut, because the output may go into a file.
 constexpr int kUnlimitedWidth = 10000;
 
 std::string When(double unix_seconds) {

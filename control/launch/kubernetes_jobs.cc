@@ -13,7 +13,8 @@ namespace {
 // Selects the jobs of all runs (kubernetes_manifest.cc).
 constexpr char kSelector[] = "app.kubernetes.io/name=braid,app.kubernetes.io/component=run";
 
-// Returns the JSON of the job; empty when there is none.
+// Returns the JSON of the job; empty when there is none. With --ignore-not-found a missing job is
+// not an error, so an error always means that nothing is known about the job.
 absl::StatusOr<std::string> GetJob(const SchedulerRecord& record, const std::string& name) {
   ASSIGN_OR_RETURN(
       const std::vector<std::string> lines,
@@ -48,6 +49,7 @@ absl::Status NotExpected(const std::string& text, const char* expected) {
 
 JobStatus StatusOf(const nlohmann::json& job) {
   JobStatus status{JobPhase::kQueued, "Created"};
+  // The operator adds the status some time after the job was created.
   const auto found = job.find("status");
   if (found == job.end() || !found->is_object()) return status;
   const auto conditions = found->find("conditions");
@@ -137,6 +139,7 @@ absl::Status KubernetesJobs::Cancel(const SchedulerRecord& record) {
       AskScheduler({"kubectl", "delete", "mpijobs.kubeflow.org", record.job, "--ignore-not-found",
                     "--wait=false", absl::StrCat("--namespace=", record.place)})
           .status();
+  // Also after an error, since a request that was cut off may have had its effect.
   StatusesIn(record.place).Forget();
   return deleted;
 }

@@ -27,8 +27,8 @@ class KubernetesJobs final : public Scheduler {
   absl::StatusOr<SchedulerRecord> Submit(const std::filesystem::path& file,
                                          const SchedulerRecord& record) override;
   absl::StatusOr<std::optional<SchedulerRecord>> Find(const SchedulerRecord& record) override;
-  // Runs kubectl at most once a second per namespace, for all runs together.
   std::string NameOf(const SchedulerRecord& record) const override;
+  // Runs kubectl at most once a second per namespace, for all runs together.
   absl::StatusOr<JobStatus> Look(const SchedulerRecord& record, Freshness freshness) override;
   absl::Status Cancel(const SchedulerRecord& record) override;
 

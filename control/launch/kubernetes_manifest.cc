@@ -65,6 +65,7 @@ Json Replica(int32_t replicas, const v1::KubernetesConfig& kubernetes, const Jso
       {{"name", "data"}, {"persistentVolumeClaim", {{"claimName", kubernetes.volume_claim()}}}},
       // Ranks of a pod communicate through /dev/shm, which has only 64 MiB by default.
       {{"name", "shared-memory"}, {"emptyDir", {{"medium", "Memory"}}}}};
+  // No program in a pod uses the Kubernetes API, so none gets a token for it.
   const Json pod = {{"automountServiceAccountToken", false},
                     {"terminationGracePeriodSeconds", kTerminationSeconds},
                     {"securityContext",
@@ -98,6 +99,7 @@ absl::StatusOr<std::string> MpiJobManifest(const v1::RunSpec& spec,
                                                    kMaxLabelBytes));
   }
   const Json labels = Labels(names);
+  // Ranks run in the workers only; the launcher has the supervisor and mpirun.
   const Json launcher = Container("launcher", kubernetes, {"braid-supervisor", run_dir.string()},
                                   {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}}});
   const Json worker = Container("worker", kubernetes, {"/usr/sbin/sshd", "-De", "-f", kSshdConfig},
@@ -111,8 +113,10 @@ absl::StatusOr<std::string> MpiJobManifest(const v1::RunSpec& spec,
        {{"slotsPerWorker", spec.world_size() / kubernetes.workers()},
         {"sshAuthMountPath", kSshDirectory},
         {"mpiImplementation", "OpenMPI"},
+        // mpirun fails if it cannot reach the sshd of every worker.
         {"launcherCreationPolicy", "WaitForWorkersReady"},
-        // The supervisor restarts the ranks; the operator must not restart the supervisor.
+        // The supervisor restarts the ranks; the operator must not restart the supervisor. When the
+        // launcher has ended, the operator removes the workers, whose sshd never exits.
         {"runPolicy", {{"cleanPodPolicy", "Running"}, {"backoffLimit", 0}}},
         {"mpiReplicaSpecs",
          {{"Launcher", Replica(1, kubernetes, labels, launcher)},

@@ -133,6 +133,7 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const LauncherPrograms& programs, const Mp
   plan.mpirun = PlanMpirun(site, run_dir, spec);
   plan.start = {programs.supervisor, run_dir.string()};
   if (backend != v1::LOCAL) {
+    // A scheduler, or a login shell on another host, interprets special characters in these paths.
     RETURN_IF_ERROR(CheckPlainPath("run directory", run_dir.string()));
     RETURN_IF_ERROR(CheckPlainPath("braid-trainer's path", site.trainer));
   }

@@ -72,6 +72,7 @@ Variables PlanVariables(const MpirunSite& site, const v1::RunSpec& spec) {
   variables["OMP_WAIT_POLICY"] = "PASSIVE";
   // Containers forbid the system call, and Open MPI prints long warnings then.
   variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none";
+  // mpirun refuses to run as root unless both are set.
   if (site.as_root || backend == v1::KUBERNETES) {
     variables["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
     variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
@@ -110,6 +111,7 @@ void AddHosts(const MpirunSite& site, const std::filesystem::path& run_dir,
   Append({"--mca", "btl", old ? "tcp,self,vader" : "tcp,self,sm"}, arguments);
 }
 
+// Messages between ranks and connections of the launcher have separate parameters.
 void AddInterface(const MpirunSite& site, const std::string& interface,
                   std::vector<std::string>* arguments) {
   if (interface.empty()) return;
@@ -121,6 +123,7 @@ void AddInterface(const MpirunSite& site, const std::string& interface,
   }
 }
 
+// By name only, because all users of the machine can see the arguments of a process.
 void AddForwarded(const v1::RunSpec& spec, const Variables& variables,
                   std::vector<std::string>* arguments) {
   if (spec.launch().backend() != v1::LOCAL) {

@@ -84,7 +84,8 @@ ScheduledState JobQueued(const RunDirectory& run, const std::string& name,
   return {v1::RUN_QUEUED, absl::StrCat(name, waits, status.description)};
 }
 
-// Its supervisor has not begun, or the scheduler has queued its job again.
+// Returns true if the supervisor of the run has not begun, or if the scheduler has queued the job
+// again.
 bool WaitsInQueue(const RunDirectory& run) {
   const std::optional<SchedulerRecord> record = ReadSchedulerRecord(run);
   if (!record) return false;

@@ -57,6 +57,7 @@ std::optional<SlurmAllocation> OwnSlurmJob(const RunDirectory& run) {
                          .job_name = Variable("SLURM_JOB_NAME"),
                          .nodes = Variable("SLURM_JOB_NODELIST")};
   if (!record || record->backend != v1::SLURM || job.job.empty()) return std::nullopt;
+  // The job of an allocation in which braid runs, for example, has another name.
   if (!absl::StartsWith(job.job_name, JobName(run.root(), ""))) return std::nullopt;
   if (!absl::SimpleAtoi(Variable("SLURM_RESTART_COUNT"), &job.restarts)) job.restarts = 0;
   return job;
@@ -80,6 +81,7 @@ JobEnd EndOfSlurmJob(const SlurmAllocation& job, std::string_view scontrol,
   if (cause.empty() && !preempted.empty() && preempted != "None" && preempted != "N/A") {
     cause = "another job preempted it";
   }
+  // Slurm counts a restart when it queues the job again, while its processes are still ending.
   if (restarts > job.restarts) {
     if (cause.empty()) cause = "it was requeued, for a reason that Slurm does not give";
     return {true, absl::StrCat("Slurm queued job ", job.job, " again because ", cause)};
@@ -88,6 +90,7 @@ JobEnd EndOfSlurmJob(const SlurmAllocation& job, std::string_view scontrol,
   if (FieldOf(scontrol, "Reason") == "TimeLimit") {
     return {false, absl::StrCat(name, " reached its time limit")};
   }
+  // While a job that received SIGTERM is still RUNNING, Slurm is not ending it.
   const bool ends = FieldOf(scontrol, "JobState") != "RUNNING";
   return {false, absl::StrCat(name, ends ? " was cancelled in Slurm" : " received SIGTERM")};
 }

@@ -23,6 +23,7 @@ bool IsJobId(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// Asks for all states: for some minutes after the end of a job slurmctld reports how it ended.
 absl::StatusOr<std::vector<SlurmJob>> AskQueue(const std::vector<std::string>& options) {
   std::vector<std::string> arguments = {"squeue", "--noheader", "--states=all",
                                         absl::StrCat("--format=", kFormat)};
@@ -36,7 +37,7 @@ absl::StatusOr<std::vector<SlurmJob>> AskQueue(const std::vector<std::string>& o
 }
 
 // Finds a job that slurmctld has forgotten in the accounting database. Many clusters have none;
-// then nothing is found.
+// then nothing is found. Without a start time, sacct lists only the jobs of the current day.
 std::optional<std::string> FindAccounted(const std::string& name) {
   if (!FindProgram("sacct")) return std::nullopt;
   const absl::StatusOr<std::vector<std::string>> lines =

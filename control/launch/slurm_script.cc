@@ -55,11 +55,13 @@ absl::StatusOr<std::string> SlurmScript(const v1::RunSpec& spec,
   options.AddGiven("account", slurm.account());
   options.AddGiven("qos", slurm.qos());
   // USR1 announces the time limit. TERM is what Slurm sends when it ends the job for any cause.
+  // With "B:" only the batch script, which is the supervisor, receives USR1.
   options.Add("signal", absl::StrCat("B:USR1@", kSlurmWarningSeconds));
   // After a node failure the job is queued again, and the run continues from its newest checkpoint.
   options.Add("requeue", "");
   options.Add("chdir", run_dir.string());
   options.Add("output", (run_dir / "supervisor.log").string());
+  // By default Slurm truncates the file when it starts a job again.
   options.Add("open-mode", "append");
   return absl::StrCat("#!", command, "\n", options.lines());
 }

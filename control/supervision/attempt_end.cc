@@ -73,6 +73,7 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
                            exit_code ? absl::StrCat(" (mpirun: exit code ", *exit_code, ")")
                                      : " (exit code unknown: an earlier supervisor started mpirun)",
                            texts.empty() ? "" : ": ", absl::StrJoin(texts, ", "));
+  // The log is quoted only where nothing else explains the end, so that causes stay short.
   if (!texts.empty()) return end;
   const std::string log = LogExcerpt(LogOfAttempt(run, kNoticeBytes));
   absl::StrAppend(&end.cause, "; ",
@@ -86,10 +87,12 @@ AttemptEnd DescribeEnd(const RunDirectory& run, const v1::LaunchConfig& launch,
 std::string DescribeFailures(const google::protobuf::RepeatedPtrField<v1::RunIncident>& earlier,
                              const v1::RunIncident& last, int32_t restarts) {
   std::string text = last.cause();
+  // Only the newest incidents are kept (kKeptIncidents), so there may be fewer than restarts.
   const int count = std::min<int>(earlier.size(), restarts);
   if (count == 0) return text;
   std::vector<std::string> same, others;
   for (int i = earlier.size() - count; i < earlier.size(); ++i) {
+    // The end of trainer.log, which may follow the first line, differs between attempts.
     const std::string cause = FirstLine(earlier[i].cause());
     if (WithoutNumbers(cause) == WithoutNumbers(FirstLine(last.cause()))) {
       same.push_back(absl::StrCat(earlier[i].attempt()));

@@ -18,6 +18,7 @@ constexpr int64_t kRecentEvents = 1000;
 std::optional<ExitRecord> ExitOfAttempt(const RunDirectory& run) {
   std::optional<ExitRecord> exit = run.ReadExit();
   const absl::StatusOr<ProcessRecord> attempt = ReadProcessRecord(run.attempt());
+  // A rank of an earlier attempt that is still alive on another host may write exit.json late.
   const bool foreign =
       exit && !exit->nonce.empty() && attempt.ok() && exit->nonce != attempt->nonce;
   return foreign ? std::nullopt : exit;

@@ -26,6 +26,7 @@ namespace braid {
 namespace {
 
 constexpr double kTermSeconds = 1;
+// SIGKILL ends a process only once it leaves the kernel, which a hanging file system delays.
 constexpr double kKillSeconds = 10;
 
 std::string NameOfVariable(const std::string& variable) {
@@ -139,6 +140,7 @@ std::optional<AttemptProcess> AttemptProcess::Find(const RunDirectory& run) {
 }
 
 bool AttemptProcess::IsRunning() {
+  // Once waitpid has returned the exit code, the id may belong to another process.
   if (exit_code_) return false;
   if (!is_child_) return IsAlive(record_.identity);
   int status = 0;

@@ -83,6 +83,7 @@ struct Rule {
 // everything, and an attempt is ended for certain before its end is interpreted, because a live
 // rank may still write exit.json.
 constexpr std::array kRules = {
+    // A run that has succeeded stays so, even if a scheduler starts its job again.
     Rule{"run has ended",
          [](Seen seen, Limits) {
            return HasEnded(seen.recorded) &&
@@ -90,7 +91,8 @@ constexpr std::array kRules = {
          },
          [](Seen, Limits) { return Do(ActionKind::kLeave); }},
 
-    // Readers: another process is in charge, or should be.
+    // Readers: another process is in charge, or should be. A run with a result but without events
+    // was trained without a supervisor; a new supervisor would train it again.
     Rule{"run is orphaned",
          [](Seen seen, Limits) {
            return seen.attendance == Attendance::kOrphaned && !(HasNoEvent(seen) && seen.exit);
@@ -178,6 +180,7 @@ constexpr std::array kRules = {
          [](Seen, Limits) { return Do(ActionKind::kEndAttempt); }},
     Rule{"rank hangs", [](Seen seen, Limits) { return IsRunning(seen) && seen.hung && !seen.exit; },
          [](Seen, Limits) { return Do(ActionKind::kEndAttempt); }},
+    // Only once: a second SIGTERM would make mpirun abandon its daemons on other hosts.
     Rule{"ranks do not stop",
          [](Seen seen, Limits limits) {
            return IsRunning(seen) && StopsFor(seen, limits.stop_grace_seconds) && !seen.terminated;
@@ -191,6 +194,7 @@ constexpr std::array kRules = {
          [](Seen, Limits) { return Do(ActionKind::kSignalRanks); }},
     Rule{"attempt runs", [](Seen seen, Limits) { return IsRunning(seen); },
          [](Seen, Limits) { return Do(ActionKind::kWatch); }},
+    // Ranks elsewhere read stop.json too, and get the same time to stop as those on this machine.
     Rule{"attempt may run elsewhere",
          [](Seen seen, Limits limits) {
            const double patience = seen.stop_seconds
@@ -200,7 +204,8 @@ constexpr std::array kRules = {
          },
          [](Seen, Limits) { return Do(ActionKind::kWait); }},
 
-    // The attempt is over, or is fenced off by the next one.
+    // The attempt is over, or is fenced off by the next one. If it had not begun, exit.json is that
+    // of the attempt before, so these two rules precede those that interpret it.
     Rule{"stop before the attempt began",
          [](Seen seen, Limits) { return !seen.begun && seen.stop_seconds; },
          [](Seen seen, Limits) { return Stop(seen, "stopped before the start"); }},
@@ -210,6 +215,8 @@ constexpr std::array kRules = {
          [](Seen seen, Limits) {
            return Finish(v1::RUN_SUCCEEDED, absl::StrCat("finished after step ", seen.exit->step));
          }},
+    // An exit record clears `hung` until the attempt is ended. One that says stopped or failed was
+    // therefore written after the hang was found, and is not its cause.
     Rule{"attempt was ended for a hang", [](Seen seen, Limits) { return seen.hung; },
          [](Seen seen, Limits limits) {
            return Fail(seen, limits, seen.reported ? v1::RANK_HUNG : v1::LAUNCH_FAILED, true);
@@ -275,6 +282,7 @@ Conclusion Conclude(const Observation& seen, const DecisionLimits& limits) {
     now.attendance = Attendance::kAbandoned;
     action = Decide(now, limits);
   }
+  // A reader ends nothing. It derives what the supervisor records after it has ended the attempt.
   if (action.kind == ActionKind::kEndAttempt) {
     now.attempt = AttemptPhase::kGone;
     action = Decide(now, limits);

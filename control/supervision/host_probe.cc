@@ -43,6 +43,7 @@ Connection Connect(const std::string& host) {
   freeaddrinfo(addresses);
   if (fd >= 0 && error == EINPROGRESS) return {fd, Reachability::kUnreachable};
   if (fd >= 0) close(fd);
+  // Without a socket this process has learned nothing about the host.
   return {-1, fd < 0 ? Reachability::kUnknown : FromError(error)};
 }
 
@@ -86,6 +87,7 @@ std::vector<Reachability> ProbeHosts(const std::vector<std::string>& hosts,
   // A connection that times out gives its result a little after the timeout.
   answers->all_known.wait_for(lock, std::chrono::duration<double>(timeout_seconds + kSlack),
                               [&] { return answers->missing == 0; });
+  // A copy, because threads whose answers come later still write to the shared results.
   return answers->results;
 }
 

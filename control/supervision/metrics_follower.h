@@ -12,8 +12,9 @@
 
 namespace braid {
 
-// The number of an event is its step; the file of a branch begins after step 1. A file that a resumed run has truncated or replaced
-// is read again from its start; events that were returned before are not repeated. Not thread-safe.
+// The number of an event is its step; the file of a branch begins after step 1. A file that a
+// resumed run has truncated or replaced is read again from its start; events that were returned
+// before are not repeated. Not thread-safe.
 class MetricsFollower {
  public:
   // Events up to `after_event` are skipped. The file need not exist yet.

@@ -66,6 +66,7 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
   // Without events no supervisor has interpreted the end of the attempt, so this observer does.
   seen.attached = !files.newest;
   seen.reported = HasReported(files.heartbeats, process.ok() ? process->launched_at : 0);
+  // A reader ends nothing, so it does not matter how long ago the request was made.
   if (ReadStopRequest(run)) seen.stop_seconds = 0;
   return seen;
 }

@@ -48,6 +48,7 @@ CutHosts FindCutHosts(const v1::LaunchConfig& launch, std::span<const v1::Heartb
   if (cut.empty()) {
     return {{}, absl::StrCat("every host answers ", own_host, "; the cause is unknown")};
   }
+  // With a single other host, either end of the link may be down; the other host is reported.
   if (cut == remote && remote.size() > 1) {
     return {std::move(own), absl::StrCat("none of the other hosts answers ", own_host,
                                          ": its own link is at fault")};

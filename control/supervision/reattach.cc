@@ -34,6 +34,7 @@ class StartLimit {
   void Started(const std::string& run) {
     std::lock_guard lock(mutex_);
     Starts& starts = starts_[run];
+    // The pause is added: even a supervisor that exits at once is started again only after it.
     const bool soon = Clock::now() - starts.last < std::chrono::minutes(1) + starts.pause;
     starts.count = soon ? starts.count + 1 : 1;
     starts.last = Clock::now();
@@ -66,6 +67,7 @@ StartLimit& Limit() {
 
 bool IsScheduled(const RunDirectory& run) {
   const absl::StatusOr<v1::RunSpec> spec = run.ReadSpec();
+  // A supervisor could not read the spec either, so starting one would not help.
   if (!spec.ok()) return true;
   const v1::LaunchBackend backend = spec->launch().backend();
   return backend == v1::SLURM || backend == v1::KUBERNETES;

@@ -38,6 +38,7 @@ Tail ReadTail(const std::filesystem::path& path, int64_t bytes) {
   Tail tail{std::string(size - begin, '\0'), begin == 0};
   file.seekg(begin);
   file.read(tail.text.data(), std::ssize(tail.text));
+  // The writer may have removed a torn line since the size was read.
   tail.text.resize(std::max<std::streamsize>(file.gcount(), 0));
   tail.text.resize(tail.text.rfind('\n') + 1);
   if (begin > 0) tail.text.erase(0, tail.text.find('\n') + 1);
@@ -120,6 +121,7 @@ absl::StatusOr<std::vector<v1::RunEvent>> ReadRunEvents(const std::filesystem::p
 }
 
 absl::StatusOr<std::unique_ptr<RunEventLog>> RunEventLog::Open(const std::filesystem::path& path) {
+  // O_APPEND, so that a write after a truncation continues at the new end of the file.
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor < 0) return SystemError("open", path, errno);
   auto log = absl::WrapUnique(new RunEventLog(path, descriptor, 0));
@@ -161,7 +163,8 @@ absl::Status RunEventLog::WriteLine(const std::string& line, bool flush) {
   int error = written < 0 ? errno : ENOSPC;
   const char* const operation = written == std::ssize(line) ? "flush" : "write";
   if (written == std::ssize(line)) error = flush && fsync(descriptor_) != 0 ? errno : 0;
-  // A partial line that cannot be removed now is removed before the next write.
+  // An event that was written but not flushed is removed too: the caller may repeat the call, which
+  // would record it twice. What cannot be removed now is removed before the next write.
   if (error != 0 && ftruncate(descriptor_, size_) == 0) torn_ = false;
   if (error != 0) return SystemError(operation, path_, error);
   torn_ = false;

@@ -45,7 +45,7 @@ void BeginAttempt(double time, RunHistory* history) {
   v1::Run& run = history->run;
   if (history->first_launch == 0) history->first_launch = time;
   // A run that had ended is resumed: the time in between is not lost, and earlier failures do not
-  // count against the new launch.
+  // count against the new launch. The clock may have been set back in between.
   if (HasEnded(run.state())) {
     history->paused_seconds += std::max(0.0, time - run.finished_at());
     history->restarts = 0;
@@ -67,6 +67,7 @@ void RunHistory::Apply(const v1::RunEvent& event) {
   }
   if (event.has_incident()) AddIncident(event.incident(), this);
   if (event.has_slow_rank()) AddSlowRank(event.slow_rank(), &run);
+  // An attempt that a second supervisor announces again counts once.
   if (event.state() == v1::RUN_STARTING && run.state() != v1::RUN_STARTING) {
     BeginAttempt(event.time(), this);
   }

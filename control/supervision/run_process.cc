@@ -77,6 +77,7 @@ bool IsRankProcess(const RunDirectory& run, int64_t pid) {
 absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signaled) {
   for (const int64_t pid : RankProcesses(run)) {
     if (signaled->contains(pid)) continue;
+    // An error other than EPERM is ESRCH: the rank has exited in the meantime.
     if (kill(static_cast<pid_t>(pid), SIGTERM) == 0) {
       signaled->insert(pid);
     } else if (errno == EPERM) {

@@ -43,8 +43,8 @@ class LineSplitter {
   std::string rest_;
 };
 
-// Reads both streams until the child has closed them or is cancelled. Returns whether the child has
-// to be killed.
+// Reads both streams until the child has closed them or is cancelled; at the same time, because a
+// child blocks while one of its pipes is full. Returns whether the child has to be killed.
 bool ReadStreams(int out, int err, LineSplitter* lines, std::string* error_output,
                  const std::function<bool()>& cancelled) {
   std::array<pollfd, 2> streams = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
@@ -99,6 +99,7 @@ absl::StatusOr<SubprocessResult> RunSubprocess(const SubprocessSpec& spec,
                                                            .standard_error = err.write_end(),
                                                            .die_with_parent = true}));
   RETURN_IF_ERROR(child.Execute());
+  // While this process holds the write ends, reading would never reach the end of the streams.
   out.CloseWriteEnd();
   err.CloseWriteEnd();
 

@@ -18,7 +18,7 @@ struct RowRange {
   int64_t first, count;
 };
 
-// Autograd takes no undefined tensor as an argument, but any other type.
+// The arguments of the autograd function that are not tensors.
 struct AdaptedShape {
   std::vector<RowRange> parts;
   double scale;
@@ -71,6 +71,7 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     context->save_for_backward({x, weight, a, b, inner});
     context->saved_data["scale"] = shape.scale;
     context->saved_data["rate"] = shape.dropout.rate;
+    // Saved integers are signed; the conversion back restores every bit of a key.
     context->saved_data["keys"] =
         std::vector<int64_t>(shape.dropout.keys.begin(), shape.dropout.keys.end());
     std::vector<int64_t> ranges;
@@ -174,6 +175,7 @@ at::Tensor AdaptedExperts(const at::Tensor& weights, const Adapters& adapters) {
 
 at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          const Adapters& adapters, const InputDropout& dropout) {
+  // Autograd functions accept no undefined tensor, so a missing bias is an empty one.
   const at::Tensor added = bias.defined() ? bias : at::empty({0}, x.options());
   if (adapters.empty()) return Linear(x, weight, added);
   BRAID_CHECK(!at::GradMode::is_enabled() || !weight.requires_grad())

@@ -33,6 +33,7 @@ void RowsToPanels(const float* rows, int64_t count, int64_t width, float* panels
 void Mask(const BlockPair& pair, const int32_t* first_visible, float value, float* block) {
   const int64_t queries = pair.num_queries;
   const int32_t* const first = first_visible ? first_visible + pair.first_query : nullptr;
+  // First visible positions never decrease, so that of the last query is the greatest.
   const bool hides_start = first != nullptr && first[queries - 1] > pair.first_key;
   if (!pair.crosses_diagonal() && !hides_start) return;
   // A key is seen by the queries [begin, end): those before come before it, and those after belong

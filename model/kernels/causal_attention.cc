@@ -144,7 +144,8 @@ AttentionHeads SavedHeads(AutogradContext* context) {
           .width = context->saved_data["width"].toInt()};
 }
 
-// Autograd takes no undefined tensor as an argument, but any other type.
+// Wraps a tensor that may be undefined: autograd functions accept no undefined tensor as an
+// argument, but any other type.
 struct VisiblePositions {
   at::Tensor first;
 };
@@ -161,6 +162,7 @@ class CausalAttentionFunction : public torch::autograd::Function<CausalAttention
     const GroupedHeads grouped = GroupHeads(heads);
     variable_list saved = {heads.q, heads.k, heads.v, cosine, sine, visible.first};
     const int64_t num_scores = heads.q.size(0) * shape.query * qkv.size(1) * qkv.size(1);
+    // On average a query sees half of the keys.
     const bool keep = num_scores / 2 <= kMaxKeptProbabilities;
     const at::Tensor out = AttendByBlocks(grouped, visible.first, keep ? &saved : nullptr);
     context->save_for_backward(std::move(saved));
@@ -213,6 +215,7 @@ AttentionShape ShapeOf(const at::Tensor& qkv, const AttentionHeads& heads,
 }
 
 RotaryTables TablesOf(const at::Tensor& cosine, const at::Tensor& sine) {
+  // The views end with this function, but the tables own the memory that the result points to.
   const at::Tensor query[] = {cosine[0], sine[0]}, key[] = {cosine[1], sine[1]};
   return {query[0].data_ptr<float>(), query[1].data_ptr<float>(), key[0].data_ptr<float>(),
           key[1].data_ptr<float>()};

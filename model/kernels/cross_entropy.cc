@@ -202,6 +202,7 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
                                const at::Tensor& head, const at::Tensor& targets, double scale,
                                double c) {
     const ScopedPhase phase(Phase::kHead);
+    // Half of the rows, because the logits of both passes exist at the same time.
     const int64_t tokens = targets.size(0), rows = ChunkRows(head.size(0)) / 2;
     at::Tensor losses = at::zeros({tokens}, hidden.options());
     at::Tensor divergences = at::empty_like(losses);

@@ -46,6 +46,7 @@ int64_t SelectExperts(const float* scores, int64_t num_tokens, int64_t num_exper
         std::iota(chosen + t * k, chosen + (t + 1) * k, 0);
         continue;
       }
+      // The lowest scores are the highest negated ones, and ties still go to the lowest index.
       if (lowest) std::transform(row, row + num_experts, negated.begin(), std::negate<>());
       SelectRow(lowest ? negated.data() : row, num_experts, first, k, ranks.data(), chosen + t * k);
     }

@@ -19,6 +19,8 @@ SortedPairs SortByExpert(std::span<const int32_t> chosen, int64_t num_experts) {
   for (int64_t e = 0; e < num_experts; ++e) sorted.begin[e + 1] += sorted.begin[e];
   std::vector<int64_t> next(sorted.begin.begin(), sorted.begin.end() - 1);
   sorted.pairs.resize(sorted.begin.back());
+  // The pairs of an expert keep the order of their tokens, which determines the order of the sums
+  // into the gradients of its matrices.
   for (size_t i = 0; i < chosen.size(); ++i) {
     if (chosen[i] >= 0) sorted.pairs[next[chosen[i]]++] = static_cast<int32_t>(i);
   }

@@ -27,6 +27,7 @@ bool BlockCovers(const UnitDropout& d, int64_t unit) {
   const int64_t span = unit / d.span * d.span, begin = unit - d.block / 2;
   for (int64_t u = std::max(begin, span); u < std::min(begin + d.block, span + d.span); ++u) {
     const uint32_t bits = DropoutBits(static_cast<uint32_t>(u), *d.key_low, *d.key_high);
+    // The quotient in single precision, as in the kernels.
     if (bits < static_cast<double>(d.rate / static_cast<float>(d.block)) * 0x1p32) return true;
   }
   return false;

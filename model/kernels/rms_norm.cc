@@ -38,8 +38,8 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   }
 };
 
-// Rows of which a partial gradient of the weights is kept: a fixed number, so that
-// their sum does not depend on threads.
+// Rows whose gradients of the weights form one partial sum. The number is fixed, so that the order
+// of the additions does not depend on the number of threads.
 constexpr int64_t kRowsPerPart = 256;
 
 // The same in single precision on a processor, in one pass over the rows.

@@ -54,6 +54,8 @@ class RoutedForward : public RoutedPass {
     for (int64_t i = phase.first_expert; i < phase.end_expert; ++i) {
       std::ranges::copy(SlabsOf(sorted_, order_[i], kSlabPairs), std::back_inserter(slabs));
     }
+    // Slabs differ in size. Each has its own output rows, so results do not depend on which thread
+    // processes it.
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < slabs.size(); ++i) {
       float* const out = pair_rows_ + (slabs[i].first - phase.first_pair) * row_stride_;
@@ -71,7 +73,8 @@ class RoutedForward : public RoutedPass {
     ForEachPackedTile(slab.expert, [&](const ExpertTile& together) {
       if (buffers->packed_expert != slab.expert) Pack(together, buffers->packed);
       ForEachPanel(slab, [&](const PairPanel& panel) {
-        // What no later tiles need is gathered in the same place again, which stays in cache.
+        // When all tiles of the expert are packed together, no later tile needs the panel's rows:
+        // all panels are gathered in the same place, which stays in cache.
         const ExpertSlab rows = together.count < shape_.hidden
                                     ? slab
                                     : ExpertSlab{slab.expert, panel.first, panel.count};

@@ -22,8 +22,8 @@
 
 namespace braid {
 
-// The matrices of an expert with at most this many pairs are not packed, since reading them in place
-// is faster then. braid-bench-routed-ffn measures the limit, which grows with D.
+// The matrices of an expert with at most this many pairs are not packed, since reading them in
+// place is faster then. braid-bench-routed-ffn measures the limit, which grows with D.
 inline constexpr int64_t kUnpackedPairs = 32;
 
 struct RoutedFfnShape {

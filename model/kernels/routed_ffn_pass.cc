@@ -3,7 +3,8 @@
 namespace braid {
 namespace {
 
-// Rows of a token that are read at a time.
+// Rows of a token that are added at a time; bounded, so that their addresses fit on the stack
+// whatever k is.
 constexpr int64_t kRowsInTurn = 16;
 
 int64_t CountPairs(const RoutedFfnShape& shape, const int32_t* chosen) {
@@ -81,6 +82,7 @@ void RoutedPass::AddPairs(const ExpertPhase& phase, const float* pair_rows, cons
 void RoutedPass::Project(const ExpertSlab& slab, const PairPanel& panel, const float* blocks,
                          const float* packed, int64_t columns, float* out,
                          int64_t out_stride) const {
+  // The gathered rows lie in blocks of 64 features, so the product is a sum over the blocks.
   SmallGemmShape product = {.rows = panel.count,
                             .columns = columns,
                             .depth = std::min(kBlockFeatures, shape_.width),

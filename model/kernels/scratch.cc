@@ -37,7 +37,8 @@ Scratch::Scratch(int64_t capacity) {
   if (block.capacity < capacity) {
     // Freed first: the contents are not needed, and both blocks together would raise the peak.
     block.data.reset();
-    // The expert kernels walk through many arrays at once.
+    // Huge pages, because the expert kernels walk through many arrays at once, which would often
+    // miss the translation lookaside buffer with small pages.
     block.data.reset(static_cast<float*>(AllocateHuge(capacity * sizeof(float))));
     block.capacity = capacity;
   }

@@ -69,6 +69,7 @@ SmallGemm::SmallGemm(const SmallGemmShape& shape) {
 
 bool HasSmallGemm() {
   static const bool generates = [] {
+    // On a CPU for which the library cannot generate code, it returns no kernel for any shape.
     libxsmm_init();
     return Generate({.rows = 8,
                      .columns = 16,

@@ -36,6 +36,7 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.AnalysisService/AnalyzeRouting", kSubmitter},
     MethodPolicy{"/braid.v1.AnalysisService/AnalyzeExperts", kSubmitter},
     MethodPolicy{"/braid.v1.AnalysisService/AnalyzeLayers", kSubmitter},
+    // Sends metrics to the client; the methods of operators write directories of the server.
     MethodPolicy{"/braid.v1.AnalysisService/ExportMetrics", kViewer},
     MethodPolicy{"/braid.v1.AnalysisService/Export", kOperator},
     MethodPolicy{"/braid.v1.AnalysisService/Import", kOperator},
@@ -62,6 +63,7 @@ constexpr std::array kPolicies = {
     MethodPolicy{.method = "/grpc.health.v1.Health/Check", .role = kViewer, .open = true},
     MethodPolicy{
         .method = "/grpc.health.v1.Health/Watch", .role = kViewer, .open = true, .watch = true},
+    // Its stream lasts until the client ends it, so a drain must not wait for it.
     MethodPolicy{.method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                  .role = kViewer,
                  .watch = true},

@@ -45,6 +45,7 @@ Identity IdentifyByToken(const std::vector<AccessEntry>& entries, std::string_vi
       new AccessEntry{.salt = std::string(32, '0'), .hash = std::string(64, '0')};
   const AccessEntry* entry = nobody;
   for (const AccessEntry& candidate : entries) {
+    // The entry of a certificate has no secret that could be compared.
     if (candidate.certificate.empty() && candidate.id == parts.id) entry = &candidate;
   }
   if (!MatchesSecret(*entry, parts.secret) || entry == nobody) {
@@ -102,6 +103,7 @@ absl::StatusOr<std::vector<AccessEntry>> Authenticator::Entries() {
       on_problem_("cannot read the token file: " + problem);
     problem_ = std::move(problem);
   }
+  // A copy, since another call may read the file again once the lock is released.
   return *read_;
 }
 
@@ -128,6 +130,7 @@ Identity Authenticator::Identify(const CallerEvidence& evidence, int64_t now) {
   }
   if (evidence.authorization) return IdentifyByToken(*entries, *evidence.authorization, now);
   if (auto known = IdentifyByCertificate(*entries, evidence.certificate_names, now)) return *known;
+  // TLS with --insecure: callers have certificates, which do not need an entry.
   if (!required_) return {absl::OkStatus(), Refusal::kNone, {"local", Role::kOperator}};
   return Refused(Refusal::kNoToken,
                  "this server requires a token; pass it with --token-file FILE, $BRAID_TOKEN or "

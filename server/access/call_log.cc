@@ -18,6 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning", "error"};
+// Longer than any method. What a client has sent instead of one may be as long as its metadata.
 constexpr size_t kMaxMethodBytes = 256;
 
 ordered_json Line(LogLevel level, const std::string& message) {
@@ -27,6 +28,7 @@ ordered_json Line(LogLevel level, const std::string& message) {
 }
 
 int OpenLog(const std::filesystem::path& file) {
+  // With O_APPEND, lines that threads write at the same time do not overwrite each other.
   return open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
 }
 
@@ -63,6 +65,7 @@ std::optional<LogLevel> ParseLogLevel(std::string_view name) {
 
 absl::StatusOr<std::shared_ptr<CallLog>> CallLog::Open(const std::filesystem::path& file,
                                                        LogLevel level) {
+  // Standard error is duplicated, because the destructor closes the descriptor.
   const int descriptor = file.empty() ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : OpenLog(file);
   if (descriptor < 0) return SystemError("open log", file, errno);
   return std::shared_ptr<CallLog>(new CallLog(file, descriptor, level));

@@ -31,6 +31,8 @@ GateCall::GateCall(grpc::GenericCallbackServerContext* context, std::string requ
       hooks_(std::move(hooks)),
       started_(std::chrono::steady_clock::now()),
       upstream_(this) {
+  // Sent with a refusal as well; it shows a client that the status comes from braidd and not from a
+  // library (rpc/grpc_call_identity.cc).
   context_->AddTrailingMetadata(kRequestIdKey, request_id);
   record_ = {.request_id = std::move(request_id),
              .principal = admission_.caller.name,
@@ -42,15 +44,19 @@ GateCall::GateCall(grpc::GenericCallbackServerContext* context, std::string requ
 void GateCall::Refuse(std::chrono::milliseconds delay) {
   const grpc::Status status = ToGrpc(admission_.status);
   if (delay.count() == 0) return FinishWith(status);
+  // This object outlives the delay, even if the client disconnects: gRPC calls OnDone only after
+  // Finish().
   delay_.Set(std::chrono::system_clock::now() + delay,
              [this, status](bool) { FinishWith(status); });
 }
 
 void GateCall::Forward(grpc::GenericStub& services) {
+  // Services plan with the client's deadline; StopRun, for example, answers before it.
   upstream_context_.set_deadline(context_->deadline());
   upstream_context_.AddMetadata(kRequestIdKey, record_.request_id);
   SetCaller(admission_.caller.name, admission_.caller.role == Role::kOperator, &upstream_context_);
   services.PrepareBidiStreamingCall(&upstream_context_, record_.method, {}, &upstream_);
+  // Without mutex_: no callback is called before StartCall().
   takes_requests_ = true;
   // Before StartCall: a call that fails at once would otherwise be done before the loops begin.
   upstream_.AddMultipleHolds(2);  // one each for requests and responses
@@ -62,6 +68,7 @@ void GateCall::Forward(grpc::GenericStub& services) {
 void GateCall::End(const absl::Status& status) {
   {
     const std::lock_guard lock(mutex_);
+    // Before the cancellation, which leads to OnServiceDone(). The first reason is kept.
     if (!ended_with_) ended_with_ = status;
   }
   upstream_context_.TryCancel();
@@ -81,6 +88,7 @@ void GateCall::EndRequests(bool half_close) {
 void GateCall::OnReadDone(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/true);
   const auto cancelled = [this] { return context_->IsCancelled(); };
+  // Without mutex_, since a check of many paths takes long.
   if (const absl::Status problem = hooks_.check(&request_, cancelled); !problem.ok()) {
     End(problem);
     return EndRequests(/*half_close=*/false);
@@ -93,12 +101,14 @@ void GateCall::OnRequestPassed(bool ok) {
   if (!ok) return EndRequests(/*half_close=*/false);
   const std::lock_guard lock(mutex_);
   request_.Clear();  // frees the memory while the gate waits for the next request
+  // As long as this loop has its hold, the client's stream is not finished.
   if (takes_requests_) StartRead(&request_);
 }
 
 void GateCall::OnHeaders(bool ok) {
   const std::lock_guard lock(mutex_);
   headers_known_ = true;
+  // The call has failed without headers; Finish() sends its status.
   if (!ok) return;
   for (const auto& [key, value] : upstream_context_.GetServerInitialMetadata()) {
     // Only metadata of the services is forwarded; gRPC adds that of the transport itself.
@@ -134,6 +144,7 @@ void GateCall::OnWriteDone(bool ok) {
 }
 
 void GateCall::OnCancel() {
+  // A refused call was never forwarded.
   if (admission_.status.ok()) upstream_context_.TryCancel();
 }
 
@@ -143,6 +154,7 @@ void GateCall::OnServiceDone(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     instead = ended_with_;
   }
+  // Both loops have ended, so no write to the client is in progress.
   FinishWith(instead ? ToGrpc(*instead) : status);
 }
 

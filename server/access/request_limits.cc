@@ -44,6 +44,7 @@ constexpr std::array kExceptions = {
     FieldLimit{.field = "braid.v1.TaskSpec.separator", .is_text = true},
     FieldLimit{.field = "braid.v1.TextReplacement.pattern", .is_text = true},
     FieldLimit{.field = "braid.v1.TextReplacement.with", .is_text = true},
+    // Bounded by the size of the message: a value has four bytes, an id at least one.
     FieldLimit{.field = "braid.v1.TrainShardRequest.values", .max_elements = kMessageBytes / 4},
     FieldLimit{.field = "braid.v1.SetCentroidsRequest.values", .max_elements = kMessageBytes / 4},
     FieldLimit{.field = "braid.v1.AddVectorsRequest.values", .max_elements = kMessageBytes / 4},
@@ -145,6 +146,7 @@ std::string CheckRepeated(const Message& message, const FieldDescriptor& field,
 
 std::string CheckMessage(const Message& message) {
   std::vector<const FieldDescriptor*> fields;
+  // Only fields that are set; defaults are within all bounds.
   message.GetReflection()->ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
     const FieldLimit limit = LimitOf(*field);

@@ -20,6 +20,7 @@ fs::path ReserveIn(const fs::path& directory) { return directory / "reserve"; }
 void AllocateReserve(const fs::path& file) {
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return;
+  // Not ftruncate(), which would make a sparse file that reserves nothing.
   const bool allocated = posix_fallocate(descriptor, 0, kReserveBytes) == 0;
   close(descriptor);
   if (!allocated) unlink(file.c_str());

@@ -20,6 +20,7 @@ constexpr int64_t kBlockBytes = 512;  // the unit of st_blocks
 int64_t OwnBytes(const fs::path& path) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0) return 0;
+  // Directories have further links from their subdirectories, which share no blocks.
   const bool shared = !S_ISDIR(status.st_mode) && status.st_nlink > 1;
   return shared ? 0 : static_cast<int64_t>(status.st_blocks) * kBlockBytes;
 }

@@ -111,6 +111,7 @@ std::vector<StoredItem> HomeItems::Prepared() const {
     std::string name = entry->path().filename().string();
     std::error_code gone;
     if (!entry->is_directory(gone) || name.ends_with(kDeletedSuffix)) continue;
+    // `braid finetune` sets this time at each use.
     const fs::file_time_type time = entry->last_write_time(gone);
     if (gone) continue;
     if (name.ends_with(kTemporarySuffix)) name.resize(name.size() - kTemporarySuffix.size());
@@ -137,6 +138,7 @@ absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
     items.push_back(OfRun(record, detail));
     known.insert(record.id);
   }
+  // A run whose row was lost with the database still needs its dataset and its model.
   std::error_code error;
   for (fs::directory_iterator entry(home_ / "runs", error), end; !error && entry != end;
        entry.increment(error)) {

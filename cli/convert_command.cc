@@ -168,7 +168,8 @@ void AddExpertOptions(CLI::App* command, ConvertOptions* options) {
         command
             ->add_option("--layers", options->layers,
                          "Layers to split, from 0; -1 is the last (default: all)")
-            ->delimiter(','),
+            ->delimiter(',')
+            ->check(IntegerBetween(-10'000, 10'000)),
         command
             ->add_option(
                 "--gate", options->gate,

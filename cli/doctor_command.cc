@@ -11,6 +11,7 @@
 #include "cli/need_checks.h"
 #include "cli/pipeline_bench.h"
 #include "cli/rank_checks.h"
+#include "rpc/interrupt.h"
 #include "runs/launch_config.h"
 
 namespace braid {
@@ -99,7 +100,9 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   Findings findings = CheckMachine(home, session.options.state);
   const Findings expiries = CheckExpiries(home, session.options.tls);
   findings.insert(findings.end(), expiries.begin(), expiries.end());
+  CatchInterrupts();
   AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
+  if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
   if (options.bench) RETURN_IF_ERROR(AddBenchFindings(options, findings));
   if (session.json) {

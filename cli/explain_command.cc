@@ -1,4 +1,5 @@
 // The command "explain".
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,9 @@
 
 namespace braid {
 namespace {
+
+// Instances that one ExplainInstances call describes.
+constexpr int64_t kMaxInstances = 65'536;
 
 struct ExplainOptions {
   std::string id, run, document;
@@ -121,6 +125,13 @@ absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const CorpusSubj
   return json;
 }
 
+// Returns why the run has not trained on the batch of a step, to be appended to its description.
+std::string NotTrainedOn(const DataOrder& order, int64_t step) {
+  if (WasTrainedOn(order, step)) return "";
+  if (step <= *order.steps_done) return ": not trained on, skipped after a loss spike";
+  return absl::StrCat(": not trained on, the run has done ", *order.steps_done, " steps");
+}
+
 absl::Status PrintStep(PipelineClient& client, const CorpusSubject& subject,
                        const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
@@ -131,7 +142,8 @@ absl::Status PrintStep(PipelineClient& client, const CorpusSubject& subject,
   std::cout << "step " << *options.step << " of "
             << (order.run.empty() ? "a run on " + subject.job.id() : order.run) << " (batch "
             << order.global_batch_size << ", seed " << order.seed << ")"
-            << (order.mixture == nullptr ? "" : ", dataset of " + subject.job.id()) << "\n";
+            << (order.mixture == nullptr ? "" : ", dataset of " + subject.job.id())
+            << NotTrainedOn(order, *options.step) << "\n";
   for (const v1::InstanceExplanation& instance : response.instances()) {
     std::cout << "\n";
     PrintInstance(instance, {}, std::cout);
@@ -199,6 +211,9 @@ absl::StatusOr<nlohmann::json> ExplainDocumentIn(Session& session, PipelineClien
   if (!session.json) {
     if (subject.order.mixture != nullptr) std::cout << "dataset of " << subject.job.id() << "\n";
     PrintDocument(response, steps, std::cout);
+    if (!steps.empty() && std::ranges::all_of(steps, [](const auto& s) { return s.empty(); })) {
+      std::cout << "none of these instances was trained on by " << subject.order.run << "\n";
+    }
     std::cout << std::flush;
     return nullptr;
   }
@@ -313,7 +328,7 @@ void AddExplainCommand(CommandLine& program) {
   command
       ->add_option("--global-batch-size", options->batch,
                    "Sequences per step of a run that is only planned (default: 4)")
-      ->check(PositiveInt32())
+      ->check(IntegerBetween(1, kMaxInstances))
       ->excludes(run);
   command->add_option("--seed", options->seed, "Seed of such a run (default: 0)")
       ->check(Seed())

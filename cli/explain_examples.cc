@@ -7,6 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
+#include "base/json_fields.h"
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
 #include "cli/finetune_preview.h"
@@ -112,6 +115,44 @@ absl::Status ShowHeldout(const std::string& place, const std::vector<HeldoutPlac
   return absl::OkStatus();
 }
 
+// Returns why the record at the place was left out of the dataset; nullopt if it was not.
+absl::StatusOr<std::optional<RejectedRecord>> FindRejected(const SupervisedSubject& subject,
+                                                           const std::string& place) {
+  const std::filesystem::path path = subject.dataset_dir / kSupervisedRejectsName;
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  RETURN_IF_ERROR(text.status());
+  for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+    const nlohmann::json entry =
+        nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+    if (!entry.is_object()) {
+      return absl::DataLossError(absl::StrCat(path.string(), ": a line is not a JSON object"));
+    }
+    JsonFields fields(entry, path.string());
+    const RejectedRecord record = {.place = fields.Text("place", ""),
+                                   .reason = fields.Text("reason", ""),
+                                   .detail = fields.Text("detail", "")};
+    RETURN_IF_ERROR(fields.status());
+    if (record.place == place) return record;
+  }
+  return std::nullopt;
+}
+
+absl::Status ShowRejected(const RejectedRecord& record, bool json, std::ostream& out) {
+  if (json) {
+    out << nlohmann::json{{"document", record.place},
+                          {"spans", nlohmann::json::array()},
+                          {"rejected", {{"reason", record.reason}, {"detail", record.detail}}}}
+               .dump(1)
+        << "\n";
+  } else {
+    out << record.place << ": not trained on: " << record.reason
+        << (record.detail.empty() ? "" : ": ") << record.detail << "\n";
+  }
+  out << std::flush;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
@@ -164,6 +205,8 @@ absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& p
   if (!example.has_value()) {
     ASSIGN_OR_RETURN(const std::vector<HeldoutPlace> heldout, FindHeldout(subject, place));
     if (!heldout.empty()) return ShowHeldout(place, heldout, json, out);
+    ASSIGN_OR_RETURN(const auto rejected, FindRejected(subject, place));
+    if (rejected) return ShowRejected(*rejected, json, out);
     return absl::NotFoundError(
         absl::StrCat("--document: got ", place, ", expected FILE:LINE of an example of ",
                      subject.dataset_dir.string(), ", as --data named the file",

@@ -15,6 +15,7 @@
 #include "control/launch/launcher.h"
 #include "control/supervision/attempt_process.h"
 #include "control/supervision/subprocess.h"
+#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
@@ -167,15 +168,16 @@ absl::StatusOr<std::vector<RankFindings>> CollectFindings(const SubprocessSpec& 
                                                           int world_size) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<RankFindings> ranks;
-  ASSIGN_OR_RETURN(const SubprocessResult result,
-                   RunSubprocess(
-                       check,
-                       [&](std::string_view line) {
-                         auto findings = ParseRankFindings(std::string(line));
-                         if (findings.ok()) ranks.push_back(*std::move(findings));
-                         return true;
-                       },
-                       [&] { return std::chrono::steady_clock::now() - start > kPatience; }));
+  ASSIGN_OR_RETURN(
+      const SubprocessResult result,
+      RunSubprocess(
+          check,
+          [&](std::string_view line) {
+            auto findings = ParseRankFindings(std::string(line));
+            if (findings.ok()) ranks.push_back(*std::move(findings));
+            return true;
+          },
+          [&] { return Interrupted() || std::chrono::steady_clock::now() - start > kPatience; }));
   if (result.exit_code == 0 && static_cast<int>(ranks.size()) == world_size) return ranks;
   return absl::UnavailableError(absl::StrCat(ranks.size(), " of ", world_size, " ranks reported",
                                              result.killed ? " within two minutes" : "",

@@ -16,14 +16,14 @@ InstanceSchedule ScheduleOf(const DataOrder& order) {
                           order.global_batch_size);
 }
 
-bool Counts(const DataOrder& order, int64_t step) {
+}  // namespace
+
+bool WasTrainedOn(const DataOrder& order, int64_t step) {
   if (order.steps_done && step > *order.steps_done) return false;
   return std::ranges::none_of(order.skipped_steps, [step](const auto& range) {
     return range.first <= step && step <= range.second;
   });
 }
-
-}  // namespace
 
 absl::StatusOr<DataOrder> DataOrderOf(const v1::Job& job) {
   for (const v1::StageProgress& stage : job.stages()) {
@@ -91,7 +91,7 @@ std::vector<int64_t> StepsOfInstance(const DataOrder& order, int64_t instance) {
       order.mixture == nullptr ? ScheduleOf(order).StepsOf(instance, NumSteps(order))
                                : order.mixture->StepsOf(order.dataset, instance, NumSteps(order));
   for (int64_t& step : steps) ++step;
-  std::erase_if(steps, [&](int64_t step) { return !Counts(order, step); });
+  std::erase_if(steps, [&](int64_t step) { return !WasTrainedOn(order, step); });
   return steps;
 }
 

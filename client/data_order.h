@@ -53,6 +53,10 @@ void TakeFromRun(const v1::Run& run, std::span<const v1::LossSpike> spikes, Data
 // Returns num_steps, or the number of steps of one pass when it is 0.
 int64_t NumSteps(const DataOrder& order);
 
+// Returns whether the run has trained on the batch of the step so far: it has done the step, and no
+// loss spike made it skip the batch. True when the order does not describe a run that was started.
+bool WasTrainedOn(const DataOrder& order, int64_t step);
+
 // Returns the instances of this dataset in a step, by position in the global batch. InvalidArgument
 // unless 1 <= step <= NumSteps(order).
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step);

@@ -51,9 +51,9 @@ absl::Status CheckKeepable(const v1::RoutingConfig& routing, int num_kept) {
                      ", whose choice depends on the number of experts; expected a gate that "
                      "scores each expert, such as LINEAR"));
   }
-  if (num_kept >= 1 && num_kept <= routing.num_experts()) return absl::OkStatus();
+  if (num_kept >= 2 && num_kept <= routing.num_experts()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("keep.num_experts: got ", num_kept,
-                                                 ", expected 1 to ", routing.num_experts(),
+                                                 ", expected 2 to ", routing.num_experts(),
                                                  ", the number of experts of the model"));
 }
 

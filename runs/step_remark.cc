@@ -8,12 +8,13 @@ namespace {
 std::string ActionText(const v1::LossSpike& spike) {
   switch (spike.action()) {
     case v1::SKIP_BATCH:
-      return absl::StrFormat("batch skipped; see its documents with: braid explain RUN --step %d",
+      return absl::StrFormat("batch skipped; 'braid explain' with --step %d lists its documents",
                              spike.step());
     case v1::ROLLBACK:
       return absl::StrFormat(
-          "rolled back to the weights of step %d; batches of steps %d to %d skipped; see their "
-          "documents with: braid explain RUN --step %d",
+          "rolled back to the weights of step %d; batches of steps %d to %d skipped; 'braid "
+          "explain' "
+          "with --step %d lists the documents of the spike",
           spike.first_skipped_step() - 1, spike.first_skipped_step(), spike.last_skipped_step(),
           spike.step());
     default:

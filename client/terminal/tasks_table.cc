@@ -180,8 +180,11 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
   }
   PrintTable(rows, out);
   PrintComparisons(result, out);
-  out << absl::StrFormat("\n%s at step %d; percent with 95 %% confidence intervals over examples\n",
-                         result.model(), result.step());
+  out << absl::StrFormat("\n%s at step %d", result.model(), result.step());
+  for (const v1::ModelSource& other : result.further_sources()) {
+    out << absl::StrFormat(", %s at step %d", other.checkpoint(), other.step());
+  }
+  out << "; percent with 95 % confidence intervals over examples\n";
   const std::map<std::string, std::string> skipped(result.skipped().begin(),
                                                    result.skipped().end());
   for (const auto& [task, cause] : skipped) out << "skipped: " << cause << "\n";

@@ -192,7 +192,7 @@ absl::Status WriteReports(const SupervisedDataset& dataset, StageWriter* stage) 
         {"place", record.place}, {"reason", record.reason}, {"detail", record.detail}};
     absl::StrAppend(&rejects, line.dump(-1, ' ', false, kReplace), "\n");
   }
-  return stage->AddText("rejects.jsonl", rejects, std::ssize(dataset.plan.rejected));
+  return stage->AddText(kSupervisedRejectsName, rejects, std::ssize(dataset.plan.rejected));
 }
 
 void AddExamples(const PackedExamples& part, StageKey* key) {

@@ -26,6 +26,9 @@
 
 namespace braid {
 
+// The records that were left out: a JSON object with place, reason and detail per line.
+inline constexpr char kSupervisedRejectsName[] = "rejects.jsonl";
+
 // Returns where the provenance of the held-out examples of a domain is
 // (pipeline/stages/provenance.h).
 std::filesystem::path HeldoutProvenancePath(const std::filesystem::path& dataset_dir,

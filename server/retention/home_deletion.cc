@@ -38,8 +38,8 @@ bool IsPreparedItem(const std::string& id) {
 }
 
 absl::Status IsUsed(const std::string& id, const std::string& user) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(id, " is needed: ", user, "; delete that one first, or both in one command"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      id, " is needed: ", user, "; first delete what uses it, or all of it in one command"));
 }
 
 // Holds a run that has ended as it is: nothing can start it again meanwhile.

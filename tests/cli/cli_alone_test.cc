@@ -73,7 +73,12 @@ TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
       {"job-000042"});
   ExpectError(
       Braid({"convert", "run-000001", "--keep", "9", "--used-by", "job-000001", "-o", other}), 2,
-      {"got 9, expected 1 to 4"});
+      {"got 9, expected 2 to 4"});
+  ExpectError(Braid({"convert", "run-000001", "--keep", "1", "--used-by", "job-000001", "--dense",
+                     "-o", other}),
+              2, {"got 1, expected 2 to 4"});
+  ExpectError(Braid({"convert", "run-000001", "--experts", "4", "--layers", "", "-o", other}), 2,
+              {"--layers", "expected an integer"});
 
   ASSERT_EQ(Train(small).exit_code, 0) << Contents(root_ / "err");
   const Outcome copied = Braid({"convert", "run-000002", "--copy", "3", "-o", other});

@@ -350,6 +350,11 @@ TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {
   EXPECT_EQ(explained({dataset, "--run", "run-000001"}), expected);
   EXPECT_THAT(Error({"explain", dataset, "--run", base_.string(), "--document", place}),
               HasSubstr("--run: got "));
+  ASSERT_TRUE(WriteFileAtomically(std::filesystem::path(dataset) / "rejects.jsonl",
+                                  R"({"place": "x.jsonl:9", "reason": "empty answer"})")
+                  .ok());
+  EXPECT_THAT(Braid({"explain", "run-000001", "--document", "x.jsonl:9"}),
+              HasSubstr("x.jsonl:9: not trained on: empty answer"));
   // A run has its own order, however it is named.
   for (const std::string& id :
        {std::string("run-000001"), (root_ / "home/runs/run-000001").string()}) {

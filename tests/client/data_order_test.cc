@@ -70,6 +70,18 @@ TEST(DataOrderTest, StepsBeyondOnePassNeedTheirNumber) {
                "1 to 3, the steps of --steps");
 }
 
+TEST(DataOrderTest, SkippedAndLaterStepsWereNotTrainedOn) {
+  DataOrder order = {.dataset_key = "key", .num_instances = 6, .global_batch_size = 4};
+  EXPECT_TRUE(WasTrainedOn(order, 100)) << "only planned";
+  order.steps_done = 10;
+  order.skipped_steps = {{3, 4}};
+  EXPECT_TRUE(WasTrainedOn(order, 2));
+  EXPECT_FALSE(WasTrainedOn(order, 3));
+  EXPECT_FALSE(WasTrainedOn(order, 4));
+  EXPECT_TRUE(WasTrainedOn(order, 10));
+  EXPECT_FALSE(WasTrainedOn(order, 11));
+}
+
 TEST(DataOrderTest, StepsAfterTheEndOfARunDoNotCount) {
   const std::vector<int64_t> all = StepsOf(FourPasses(), {}, 4);
   v1::Run early = FourPasses();

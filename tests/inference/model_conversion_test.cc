@@ -159,7 +159,7 @@ TEST(ModelConversionTest, ExpertsThatCannotBeKeptAreNamed) {
   ASSERT_OK_AND_ASSIGN(auto all,
                        SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 4)));
   EXPECT_EQ(KeepExperts(*all.model, {}, 5).status().message(),
-            "keep.num_experts: got 5, expected 1 to 4, the number of experts of the model");
+            "keep.num_experts: got 5, expected 2 to 4, the number of experts of the model");
 }
 
 TEST(ModelConversionTest, LayersMayCountFromTheLast) {

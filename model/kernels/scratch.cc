@@ -33,15 +33,16 @@ int64_t RoundUp(int64_t count) {
 Scratch::Scratch(int64_t capacity) {
   Block& block = ThreadBlock();
   BRAID_CHECK(!block.in_use) << "scratch memory has one user at a time";
-  block.in_use = true;
   if (block.capacity < capacity) {
     // Freed first: the contents are not needed, and both blocks together would raise the peak.
     block.data.reset();
+    block.capacity = 0;
     // Huge pages, because the expert kernels walk through many arrays at once, which would often
     // miss the translation lookaside buffer with small pages.
     block.data.reset(static_cast<float*>(AllocateHuge(capacity * sizeof(float))));
     block.capacity = capacity;
   }
+  block.in_use = true;
   next_ = block.data.get();
   end_ = next_ + block.capacity;
 }

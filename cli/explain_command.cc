@@ -19,7 +19,7 @@
 namespace braid {
 namespace {
 
-// Instances that one ExplainInstances call describes.
+// The limit of ExplainInstances in pipeline/jobs/pipeline_service.cc.
 constexpr int64_t kMaxInstances = 65'536;
 
 struct ExplainOptions {
@@ -211,7 +211,8 @@ absl::StatusOr<nlohmann::json> ExplainDocumentIn(Session& session, PipelineClien
   if (!session.json) {
     if (subject.order.mixture != nullptr) std::cout << "dataset of " << subject.job.id() << "\n";
     PrintDocument(response, steps, std::cout);
-    if (!steps.empty() && std::ranges::all_of(steps, [](const auto& s) { return s.empty(); })) {
+    if (!subject.order.run.empty() && !steps.empty() &&
+        std::ranges::all_of(steps, [](const auto& s) { return s.empty(); })) {
       std::cout << "none of these instances was trained on by " << subject.order.run << "\n";
     }
     std::cout << std::flush;

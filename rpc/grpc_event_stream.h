@@ -298,7 +298,6 @@ void EventStreams<Event>::Arrive(const StreamPtr& stream) {
   bool gone = false, complete = false;
   {
     std::lock_guard lock(mutex_);
-    // A stream that is being written is queued again by Wrote(), which also sees a lost client.
     if (stream->ended || stream->writing) return;
     gone = stream->gone;
     complete = stream->complete;
@@ -349,7 +348,6 @@ void EventStreams<Event>::GiveTurns() {
     for (int turn = 0; turn < kTurn && !topic.pending.empty(); ++turn) {
       const StreamPtr stream = std::move(topic.pending.front());
       topic.pending.pop_front();
-      // End() does not search `pending` for the stream.
       if (!stream->ended) Advance(topic, stream);
     }
     has_pending_ |= !topic.pending.empty();

@@ -12,9 +12,8 @@ std::string ActionText(const v1::LossSpike& spike) {
                              spike.step());
     case v1::ROLLBACK:
       return absl::StrFormat(
-          "rolled back to the weights of step %d; batches of steps %d to %d skipped; 'braid "
-          "explain' "
-          "with --step %d lists the documents of the spike",
+          "rolled back to the weights of step %d; batches of steps %d to %d skipped; "
+          "'braid explain' with --step %d lists the documents of the spike",
           spike.first_skipped_step() - 1, spike.first_skipped_step(), spike.last_skipped_step(),
           spike.step());
     default:

@@ -179,8 +179,8 @@ absl::Status CheckValue(std::string value, FieldUse use, const FieldDescriptor& 
   if (value.empty()) return absl::OkStatus();
   const bool names_model = use == FieldUse::kModel || use == FieldUse::kBranchPoint;
   if (names_model && IsRunId(value)) {
-    // Where there is no such run, services take a directory of that name in the working directory
-    // of braidd.
+    // When no run has this id, services look for the directory ./run-N. If it exists, its path is
+    // checked like any other.
     std::error_code error;
     if (!std::filesystem::exists(value, error)) return absl::OkStatus();
     value = AbsolutePath(value);

@@ -70,6 +70,9 @@ class DeletionCall {
     // A run that only loses checkpoints still uses its dataset.
     if (action == &HomeDeletion::Delete) gone_.insert(item.id);
     AddFreed(*bytes, result);
+    if (response_.dry_run()) return absl::OkStatus();
+    options_.log(absl::StrCat("deleted ", item.id, " of ", item.principal, " for ", by_, ", ",
+                              *bytes, " bytes freed"));
     return absl::OkStatus();
   }
 
@@ -77,8 +80,7 @@ class DeletionCall {
   void Report(const std::string& id, int64_t bytes) {
     v1::Deletion* const result = response_.add_deletions();
     result->set_id(id);
-    result->set_freed_bytes(bytes);
-    response_.set_freed_bytes(response_.freed_bytes() + bytes);
+    AddFreed(bytes, result);
     options_.log(
         absl::StrCat("completed the interrupted deletion of ", id, ", ", bytes, " bytes freed"));
   }
@@ -91,9 +93,6 @@ class DeletionCall {
   void AddFreed(int64_t bytes, v1::Deletion* result) {
     result->set_freed_bytes(bytes);
     response_.set_freed_bytes(response_.freed_bytes() + bytes);
-    if (response_.dry_run()) return;
-    options_.log(absl::StrCat("deleted ", result->id(), " of ", result->principal(), " for ", by_,
-                              ", ", bytes, " bytes freed"));
   }
 
   HomeDeletion* const deletion_;

@@ -21,15 +21,20 @@ namespace {
 //         [g, u] = x [W_gate^T, W_up^T]      saved for backward if requested
 //         y += (silu(g) * u) W_down
 //     for each token: add its pairs                                  (parallel)
+// Where an expert has few units, silu(g) * u is stored, and ProductsByToken does the rest.
 class RoutedForward : public RoutedPass {
  public:
-  using RoutedPass::RoutedPass;
+  RoutedForward(const TokenGroup& group, const FfnMatrices& matrices)
+      : RoutedPass(group, matrices, group.experts.weights, kSlabPairs) {}
 
   void Run(float* y, int num_threads) {
     const int64_t values_size = 3 * kRoutedTileRows * kPanelTokens;
     const int64_t own_size = blocks_size() + packed_size() + values_size;
-    Scratch scratch(pair_rows_size() + num_threads * own_size + 2 * Scratch::kPadding);
-    pair_rows_ = scratch.Take(pair_rows_size());
+    const int64_t pairs_size = pair_rows_size(shape_.hidden);
+    const int64_t shared_size = by_token_ ? by_token_->PackedSize(1) : 0;
+    Scratch scratch(pairs_size + shared_size + num_threads * own_size + 3 * Scratch::kPadding);
+    pair_rows_ = scratch.Take(pairs_size);
+    shared_ = scratch.Take(shared_size);
     float* const own = scratch.Take(num_threads * own_size);
 #pragma omp parallel num_threads(num_threads)
     {
@@ -52,21 +57,26 @@ class RoutedForward : public RoutedPass {
     // Each thread makes the same list for itself; a shared one would need another barrier.
     std::vector<ExpertSlab> slabs;
     for (int64_t i = phase.first_expert; i < phase.end_expert; ++i) {
-      std::ranges::copy(SlabsOf(sorted_, order_[i], kSlabPairs), std::back_inserter(slabs));
+      std::ranges::copy(SlabsOf(sorted_, order_[i], slab_pairs_), std::back_inserter(slabs));
     }
     // Slabs differ in size. Each has its own output rows, so results do not depend on which thread
     // processes it.
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < slabs.size(); ++i) {
-      float* const out = pair_rows_ + (slabs[i].first - phase.first_pair) * row_stride_;
-      if (slabs[i].count <= shape_.unpacked_pairs) {
+      float* const out =
+          by_token_ ? nullptr : pair_rows_ + (slabs[i].first - phase.first_pair) * row_stride_;
+      if (!by_token_ && slabs[i].count <= shape_.unpacked_pairs) {
         ForwardUnpacked(slabs[i], *buffers, out);
       } else {
         ForwardSlab(slabs[i], buffers, out);
       }
     }
-    // Ends with a barrier, after which the next phase may overwrite pair_rows_.
-    AddPairs(phase, pair_rows_, group_.experts.weights, y);
+    if (by_token_) {
+      by_token_->Run(pair_rows_, {{matrices_[2]}}, shared_, y);
+    } else {
+      // Ends with a barrier, after which the next phase may overwrite pair_rows_.
+      AddPairs(phase, pair_rows_, y);
+    }
   }
 
   void ForwardSlab(const ExpertSlab& slab, Buffers* buffers, float* out) const {
@@ -97,7 +107,7 @@ class RoutedForward : public RoutedPass {
       PackColumns(tile, 0, Joint(tile) ? 2 * rows : rows, packed);
       PackColumns(tile, 1, Joint(tile) ? 2 * rows : rows,
                   packed + rows * (Joint(tile) ? 1 : shape_.width));
-      PackRows(tile, 2, packed + 2 * rows * shape_.width);
+      if (!by_token_) PackRows(tile, 2, packed + 2 * rows * shape_.width);
     });
   }
 
@@ -111,6 +121,10 @@ class RoutedForward : public RoutedPass {
       Project(gathered, panel, buffers.x, packed, rows, gate_up, 2 * rows);
       Project(gathered, panel, buffers.x, packed + rows * shape_.width, rows, gate_up + rows,
               2 * rows);
+    }
+    if (by_token_) {
+      Activate(panel, tile, gate_up, pair_rows_ + panel.first * rows);
+      return;
     }
     Activate(panel, tile, gate_up, buffers.values);
     ProjectBack(panel, rows, /*accumulate=*/tile.first > 0, buffers.values,
@@ -154,7 +168,9 @@ class RoutedForward : public RoutedPass {
     }
   }
 
+  // Output rows of the pairs of a phase, or, for by_token_, hidden values [pairs, F] of all.
   float* pair_rows_ = nullptr;
+  float* shared_ = nullptr;  // packed rows for by_token_
 };
 
 }  // namespace

@@ -4,7 +4,8 @@
 // Pairs are counting-sorted by expert, tokens ascending. The rows of an expert's tokens are
 // gathered in panels of at most 64 and multiplied with tiles of its hidden units, whose matrix rows
 // are packed so that every product has plain row-major operands. Every pair has its own output row,
-// and each token adds its k rows in ascending order of experts: no atomics. In backward one work
+// and each token adds its k rows in ascending order of experts: no atomics. Experts of few hidden
+// units store the hidden values of their pairs instead (products_by_token.h). In backward one work
 // item owns an expert, and adds its pairs in order to the gradients of its matrices.
 //
 // Packing pays off when many rows use it: with few pairs, as in decoding, the forward pass of an

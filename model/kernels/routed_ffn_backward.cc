@@ -21,13 +21,15 @@ namespace {
 //         dx += [dg, du] [W_gate, W_up]
 //       G_gate += dg^T x,  G_up += du^T x,  G_down += a^T dy
 //     for each token: add its pairs                                  (parallel)
+// Where an expert has few units, [dg, du] is stored, and ProductsByToken computes dx.
 // With weights w, da and a carry the factor w of their token, and dw = <a, dy W_down^T> before it.
 // With dropout, dy W_down^T and a are multiplied by their factors first.
 class RoutedBackward : public RoutedPass {
  public:
   RoutedBackward(const TokenGroup& group, const FfnMatrices& matrices,
                  const FfnMatrixGradients& gradients)
-      : RoutedPass(group, matrices),
+      : RoutedPass(group, matrices, nullptr,
+                   PackedRows(group.shape) == group.shape.hidden ? kCachedSlabPairs : kSlabPairs),
         trained_(gradients.gate != nullptr),
         gradients_{gradients.gate, gradients.up, gradients.down},
         logit_shares_(shape_.num_experts) {}
@@ -37,9 +39,12 @@ class RoutedBackward : public RoutedPass {
     dy_ = dy;
     weight_gradients_ = group_.experts.weights == nullptr ? nullptr : weight_gradients;
     const int64_t values_size = 3 * largest_slab_ * packed_rows();
+    const int64_t pairs_size = pair_rows_size(2 * shape_.hidden);
     const int64_t own_size = (trained_ ? 2 : 1) * blocks_size() + packed_size() + values_size;
-    Scratch scratch(pair_rows_size() + num_threads * own_size + 2 * Scratch::kPadding);
-    pair_rows_ = scratch.Take(pair_rows_size());
+    const int64_t shared_size = by_token_ ? by_token_->PackedSize(2) : 0;
+    Scratch scratch(pairs_size + shared_size + num_threads * own_size + 3 * Scratch::kPadding);
+    pair_rows_ = scratch.Take(pairs_size);
+    float* const shared = scratch.Take(shared_size);
     float* const own = scratch.Take(num_threads * own_size);
 #pragma omp parallel num_threads(num_threads)
     {
@@ -54,7 +59,11 @@ class RoutedBackward : public RoutedPass {
         for (int64_t i = phase.first_expert; i < phase.end_expert; ++i) {
           BackwardExpert(order_[i], phase, buffers);
         }
-        AddPairs(phase, pair_rows_, nullptr, dx);
+        if (by_token_) {
+          by_token_->Run(pair_rows_, {{matrices_[0], matrices_[1]}}, shared, dx);
+        } else {
+          AddPairs(phase, pair_rows_, dx);
+        }
       }
     }
     if (logit_gradient == nullptr) return;
@@ -68,10 +77,12 @@ class RoutedBackward : public RoutedPass {
     float* activation;   // [slab, rows] of each tile: d(activation), then the activation
   };
 
-  void BackwardExpert(int64_t expert, const ExpertPhase& phase, const Buffers& buffers) {
+  void BackwardExpert(int64_t expert, const ExpertPhase& phase, Buffers buffers) {
     bool packed = false;
-    for (const ExpertSlab& slab : SlabsOf(sorted_, expert, kSlabPairs)) {
-      float* const out = pair_rows_ + (slab.first - phase.first_pair) * row_stride_;
+    for (const ExpertSlab& slab : SlabsOf(sorted_, expert, slab_pairs_)) {
+      if (by_token_) buffers.projections = pair_rows_ + slab.first * 2 * shape_.hidden;
+      float* const out =
+          by_token_ ? nullptr : pair_rows_ + (slab.first - phase.first_pair) * row_stride_;
       ForEachPackedTile(expert, [&](const ExpertTile& together) {
         if (!packed) Pack(together, buffers.packed);
         packed = together.count == shape_.hidden;
@@ -83,7 +94,7 @@ class RoutedBackward : public RoutedPass {
   void Pack(const ExpertTile& together, float* all) const {
     ForEachTile(together, all, [&](const ExpertTile& tile, float* packed) {
       PackColumns(tile, 2, tile.count, packed);
-      PackRows(tile, 1, PackRows(tile, 0, packed + tile.count * shape_.width));
+      if (!by_token_) PackRows(tile, 1, PackRows(tile, 0, packed + tile.count * shape_.width));
     });
   }
 
@@ -125,6 +136,7 @@ class RoutedBackward : public RoutedPass {
       BackwardRow(panel.first + i, tile, gate_up + i * 2 * rows, activation + i * rows,
                   projections + i * 2 * rows);
     }
+    if (by_token_) return;
     // Gate and up are adjacent in both operands: one product with twice the depth.
     ProjectBack(panel, 2 * rows, /*accumulate=*/tile.first > 0, projections,
                 packed + rows * shape_.width, out);
@@ -155,37 +167,46 @@ class RoutedBackward : public RoutedPass {
   // product, then the last one, so that few different kernels are generated.
   void AddMatrixGradients(const ExpertSlab& slab, const ExpertTile& tile,
                           const Buffers& buffers) const {
-    const int64_t full = slab.count / kPanelTokens * kPanelTokens, rows = tile.count;
-    for (int64_t matrix = 0; matrix < 3; ++matrix) {
-      float* const out =
-          gradients_[matrix] + (tile.expert * shape_.hidden + tile.first) * shape_.width;
-      const bool down = matrix == 2;
-      const float* const values = down ? buffers.activation : buffers.projections + matrix * rows;
-      const int64_t stride = down ? rows : 2 * rows;
-      const float* const blocks = down ? buffers.dy : buffers.x;
-      for (int64_t block = 0; block < shape_.width; block += kBlockFeatures) {
-        const int64_t features = std::min(kBlockFeatures, shape_.width - block);
-        for (const auto [first, count] : {PairPanel{0, full}, PairPanel{full, slab.count - full}}) {
-          if (count == 0) continue;
-          AddOuterProduct(count, tile, features, values + first * stride, stride,
-                          blocks + block * slab.count + first * features, out + block);
-        }
-      }
+    const int64_t full = slab.count / kPanelTokens * kPanelTokens;
+    const int64_t whole = shape_.width / kBlockFeatures * kBlockFeatures;
+    for (const PairPanel& pairs : {PairPanel{0, full}, PairPanel{full, slab.count - full}}) {
+      if (pairs.count == 0) continue;
+      AddOuterProducts(slab, tile, pairs, {0, whole}, kBlockFeatures, buffers);
+      AddOuterProducts(slab, tile, pairs, {whole, shape_.width}, shape_.width - whole, buffers);
     }
   }
 
-  // Computes out [rows, features] += values [pairs, rows]^T * block [pairs, features].
-  void AddOuterProduct(int64_t pairs, const ExpertTile& tile, int64_t features, const float* values,
-                       int64_t stride, const float* block, float* out) const {
-    const SmallGemm product({.rows = tile.count,
-                             .columns = features,
-                             .depth = pairs,
-                             .left_stride = stride,
-                             .right_stride = features,
-                             .out_stride = shape_.width,
-                             .left_transposed = true,
-                             .accumulate = true});
-    product(values, block, out);
+  struct Range {
+    int64_t first, end;
+  };
+
+  // Computes gradients [rows, features] += values [pairs, rows]^T * x or dy [pairs, features], for
+  // all three matrices and blocks of `features` in the range.
+  void AddOuterProducts(const ExpertSlab& slab, const ExpertTile& tile, const PairPanel& pairs,
+                        const Range& range, int64_t features, const Buffers& buffers) const {
+    if (range.first == range.end) return;
+    const int64_t rows = tile.count,
+                  offset = (tile.expert * shape_.hidden + tile.first) * shape_.width;
+    SmallGemmShape product = {.rows = rows,
+                              .columns = features,
+                              .depth = pairs.count,
+                              .left_stride = 2 * rows,
+                              .right_stride = features,
+                              .out_stride = shape_.width,
+                              .left_transposed = true,
+                              .accumulate = true};
+    const SmallGemm add_projection(product);
+    product.left_stride = rows;
+    const SmallGemm add_activation(product);
+    const float* const projections = buffers.projections + pairs.first * 2 * rows;
+    const float* const activation = buffers.activation + pairs.first * rows;
+    // The inner loop is over matrices: gate and up read the same block of x.
+    for (int64_t block = range.first; block < range.end; block += features) {
+      const int64_t place = block * slab.count + pairs.first * features, out = offset + block;
+      add_projection(projections, buffers.x + place, gradients_[0] + out);
+      add_projection(projections + rows, buffers.x + place, gradients_[1] + out);
+      add_activation(activation, buffers.dy + place, gradients_[2] + out);
+    }
   }
 
   const bool trained_;
@@ -193,6 +214,7 @@ class RoutedBackward : public RoutedPass {
   std::vector<double> logit_shares_;  // one per expert
   const float* dy_ = nullptr;
   float* weight_gradients_ = nullptr;
+  // Rows of dx of the pairs of a phase, or, for by_token_, [dg, du] of all, [pairs, 2 F].
   float* pair_rows_ = nullptr;
 };
 

@@ -30,17 +30,23 @@ FfnShape DenseShapeOf(const RoutedFfnShape& shape) {
           .num_experts = 1};
 }
 
-RoutedPass::RoutedPass(const TokenGroup& group, const FfnMatrices& matrices)
+RoutedPass::RoutedPass(const TokenGroup& group, const FfnMatrices& matrices, const float* weights,
+                       int64_t slab_pairs)
     : shape_(group.shape),
       group_(group),
       matrices_{matrices.gate, matrices.up, matrices.down},
+      weights_(weights),
+      slab_pairs_(slab_pairs),
       sorted_(SortByExpert({group.experts.chosen, static_cast<size_t>(shape_.num_pairs())},
                            shape_.num_experts)),
-      phases_(CutIntoPhases(sorted_, kPhasePairs, &order_)),
+      by_token_(ProductsByToken::Suits(shape_, sorted_)
+                    ? std::make_optional<ProductsByToken>(shape_, sorted_, weights)
+                    : std::nullopt),
+      phases_(CutIntoPhases(sorted_, by_token_ ? shape_.num_pairs() : kPhasePairs, &order_)),
       row_stride_(shape_.width + kRoutedRowPadding),
       drops_(group.dropout.kind != UnitDropout::kNone),
-      slots_(shape_.num_pairs(), -1) {
-  for (size_t i = 0; i < sorted_.pairs.size(); ++i) {
+      slots_(by_token_ ? 0 : shape_.num_pairs(), -1) {
+  for (size_t i = 0; !by_token_ && i < sorted_.pairs.size(); ++i) {
     slots_[sorted_.pairs[i]] = static_cast<int32_t>(i);
   }
   for (const ExpertPhase& phase : phases_) {
@@ -48,12 +54,11 @@ RoutedPass::RoutedPass(const TokenGroup& group, const FfnMatrices& matrices)
   }
   for (int64_t e = 0; e < shape_.num_experts; ++e) {
     largest_slab_ =
-        std::max(largest_slab_, std::min(kSlabPairs, sorted_.begin[e + 1] - sorted_.begin[e]));
+        std::max(largest_slab_, std::min(slab_pairs_, sorted_.begin[e + 1] - sorted_.begin[e]));
   }
 }
 
-void RoutedPass::AddPairs(const ExpertPhase& phase, const float* pair_rows, const float* weights,
-                          float* out) const {
+void RoutedPass::AddPairs(const ExpertPhase& phase, const float* pair_rows, float* out) const {
   const int64_t d = shape_.width, k = shape_.active;
 #pragma omp for schedule(static)
   for (int64_t t = 0; t < shape_.num_tokens; ++t) {
@@ -70,7 +75,7 @@ void RoutedPass::AddPairs(const ExpertPhase& phase, const float* pair_rows, cons
         count = 0;
       }
       rows[count] = pair_rows + (slot - phase.first_pair) * row_stride_;
-      factors[count++] = weights == nullptr ? 1 : weights[pair];
+      factors[count++] = weights_ == nullptr ? 1 : weights_[pair];
     }
     // In the first phase a token without pairs is written as well, since `out` is not initialized.
     if (count > 0 || !accumulate) {

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/kernels/expert_slabs.h"
+#include "model/kernels/products_by_token.h"
 #include "model/kernels/routed_ffn.h"
 #include "model/kernels/small_gemm.h"
 #include "model/kernels/token_panels.h"
@@ -27,6 +29,9 @@ inline constexpr int64_t kPackedFloats = int64_t{192} << 10;
 inline constexpr int64_t kRoutedRowPadding = 16;
 // The most pairs of one expert that share packed rows.
 inline constexpr int64_t kSlabPairs = 1280;
+// The same in backward where the rows of an expert are packed once for all of its slabs: the
+// gathered rows of x and dy then stay in the second-level cache.
+inline constexpr int64_t kCachedSlabPairs = 64;
 // Pairs of a phase: their output rows are written, and then added up by token.
 inline constexpr int64_t kPhasePairs = 16384;
 // Tokens of a group, or more if they have fewer pairs than a phase: their pairs are sorted
@@ -85,16 +90,23 @@ struct PairPanel {
 // number varies.
 class RoutedPass {
  public:
-  RoutedPass(const TokenGroup& group, const FfnMatrices& matrices);
+  // Each pair is multiplied by its one of `weights` [T, k], nullptr for 1, when pairs are added up.
+  RoutedPass(const TokenGroup& group, const FfnMatrices& matrices, const float* weights,
+             int64_t slab_pairs);
 
  protected:
-  int64_t packed_rows() const {
-    const bool fits = 3 * kPackedTiles * kRoutedTileRows * shape_.width <= kPackedFloats;
-    return std::min(shape_.hidden, (fits ? kPackedTiles : 1) * kRoutedTileRows);
+  static int64_t PackedRows(const RoutedFfnShape& shape) {
+    const bool fits = 3 * kPackedTiles * kRoutedTileRows * shape.width <= kPackedFloats;
+    return std::min(shape.hidden, (fits ? kPackedTiles : 1) * kRoutedTileRows);
   }
+  int64_t packed_rows() const { return PackedRows(shape_); }
   // The room for packed rows of all three matrices, in either form.
   int64_t packed_size() const { return 3 * packed_rows() * row_stride_; }
-  int64_t pair_rows_size() const { return largest_phase_ * row_stride_; }
+  // The room for what a phase leaves for each pair: a row of D floats, or `depth` values that
+  // by_token_ multiplies.
+  int64_t pair_rows_size(int64_t depth) const {
+    return by_token_ ? std::ssize(sorted_.pairs) * depth : largest_phase_ * row_stride_;
+  }
   int64_t blocks_size() const { return largest_slab_ * shape_.width; }
 
   // Calls body with the tiles [first, first + count) of an expert that are packed together.
@@ -159,8 +171,7 @@ class RoutedPass {
 
   // Adds sum_j weights[t, j] * (row of pair t, j), over the pairs of the phase, for each token; the
   // first phase overwrites. pair_rows [pairs of the phase, row stride] are sorted. Collective.
-  void AddPairs(const ExpertPhase& phase, const float* pair_rows, const float* weights,
-                float* out) const;
+  void AddPairs(const ExpertPhase& phase, const float* pair_rows, float* out) const;
 
   // Returns the saved projections of a panel's tile, [pairs, 2 * rows]: gate and up of each pair.
   float* Kept(const PairPanel& panel, const ExpertTile& tile) const {
@@ -187,7 +198,10 @@ class RoutedPass {
   const RoutedFfnShape shape_;
   const TokenGroup group_;
   const float* const matrices_[3];
+  const float* const weights_;
+  const int64_t slab_pairs_;
   const SortedPairs sorted_;
+  std::optional<ProductsByToken> by_token_;  // if it is faster than AddPairs
   std::vector<int64_t> order_;
   const std::vector<ExpertPhase> phases_;
   const int64_t row_stride_;

@@ -107,6 +107,11 @@ struct VectorKernels {
   void (*add_rows)(const float* const* rows, const float* weights, size_t count, bool accumulate,
                    size_t size, float* out);
 
+  // Computes out[rows[r] * stride + j] += weights[r] * values[r * size + j], for r < count and
+  // j < size.
+  void (*add_to_rows)(const float* values, const int32_t* rows, const float* weights, size_t count,
+                      size_t size, float* out, size_t stride);
+
   // Copies a row in blocks, multiples of 16 floats: block b to blocks + b * stride.
   void (*copy_blocks)(const float* row, size_t num_blocks, size_t block, size_t stride,
                       float* blocks);

@@ -325,6 +325,7 @@ const VectorKernels BRAID_KERNELS_OF(BRAID_VECTOR_LEVEL) = {BRAID_NAME_OF(BRAID_
                                                             BRAID_SWIGLU_ROWS,
                                                             BRAID_SWIGLU_ROW_BACKWARD,
                                                             BRAID_ADD_ROWS,
+                                                            BRAID_ADD_TO_ROWS,
                                                             BRAID_COPY_BLOCKS,
                                                             BRAID_RANK_SCORES,
                                                             BRAID_DOTS_OF_ROWS,

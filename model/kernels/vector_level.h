@@ -20,6 +20,7 @@
 #define BRAID_SWIGLU_ROWS BRAID_WITH_LEVEL(SwiGluRows_, BRAID_VECTOR_LEVEL)
 #define BRAID_SWIGLU_ROW_BACKWARD BRAID_WITH_LEVEL(SwiGluRowBackward_, BRAID_VECTOR_LEVEL)
 #define BRAID_ADD_ROWS BRAID_WITH_LEVEL(AddRows_, BRAID_VECTOR_LEVEL)
+#define BRAID_ADD_TO_ROWS BRAID_WITH_LEVEL(AddToRows_, BRAID_VECTOR_LEVEL)
 #define BRAID_COPY_BLOCKS BRAID_WITH_LEVEL(CopyBlocks_, BRAID_VECTOR_LEVEL)
 #define BRAID_RANK_SCORES BRAID_WITH_LEVEL(RankScores_, BRAID_VECTOR_LEVEL)
 #define BRAID_DOTS_OF_ROWS BRAID_WITH_LEVEL(DotsOfRows_, BRAID_VECTOR_LEVEL)
@@ -35,6 +36,8 @@ float BRAID_SWIGLU_ROW_BACKWARD(const float* gate_up, float weight, size_t units
                                 float* dgate_up);
 void BRAID_ADD_ROWS(const float* const* rows, const float* weights, size_t count, bool accumulate,
                     size_t size, float* out);
+void BRAID_ADD_TO_ROWS(const float* values, const int32_t* rows, const float* weights, size_t count,
+                       size_t size, float* out, size_t stride);
 void BRAID_COPY_BLOCKS(const float* row, size_t num_blocks, size_t block, size_t stride,
                        float* blocks);
 void BRAID_RANK_SCORES(const float* scores, size_t count, int32_t* ranks);

@@ -137,6 +137,18 @@ void BRAID_ADD_ROWS(const float* const* rows, const float* weights, size_t count
   }
 }
 
+void BRAID_ADD_TO_ROWS(const float* values, const int32_t* rows, const float* weights, size_t count,
+                       size_t size, float* out, size_t stride) {
+  for (size_t r = 0; r < count; ++r, values += size) {
+    float* const row = out + static_cast<size_t>(rows[r]) * stride;
+    size_t i = 0;
+    for (; i + kLanes <= size; i += kLanes) {
+      Store(row + i, Load(row + i) + weights[r] * Load(values + i));
+    }
+    for (; i < size; ++i) row[i] += weights[r] * values[i];
+  }
+}
+
 void BRAID_COPY_BLOCKS(const float* row, size_t num_blocks, size_t block, size_t stride,
                        float* blocks) {
   // Not a loop over elements, which would become a call of memcpy for every block.

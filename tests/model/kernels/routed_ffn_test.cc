@@ -316,8 +316,14 @@ INSTANTIATE_TEST_SUITE_P(
         RoutedCase{"AllExpertsOfWeightOne", 70, 16, 17, 4, 4, false},
         RoutedCase{"SeveralSlabsAndGroups", 2100, 9, 5, 3, 2, true, 1},
         RoutedCase{"LargerGroups", 9000, 4, 3, 3, 1, true, 0},
-        RoutedCase{"SeveralPhases", 4200, 4, 3, 9, 6},
+        RoutedCase{"SeveralPhases", 4200, 4, 65, 9, 6},
         RoutedCase{"MoreHiddenUnitsThanArePackedTogether", 150, 12, 200, 2, 1},
+        RoutedCase{"FewUnits", 900, 150, 33, 6, 2},
+        RoutedCase{"FewUnitsAndWeightsOfOne", 300, 64, 64, 5, 3, false},
+        RoutedCase{"FewUnitsAndManyFeatures", 160, 700, 8, 2, 1},
+        RoutedCase{"FewUnitsUneven", 450, 70, 9, 5, 2, true, 2, UnitDropout::kNone, 0.2},
+        RoutedCase{"FewUnitsOfOneActiveExpert", 1500, 70, 4, 16, 1},
+        RoutedCase{"FewUnitsConcrete", 300, 12, 20, 3, 2, true, -1, UnitDropout::kConcrete},
         RoutedCase{"SeveralBlocksOfFeatures", 90, 150, 40, 5, 2},
         RoutedCase{"MoreActiveExpertsThanAreAddedInTurn", 80, 20, 6, 40, 35},
         RoutedCase{"FewPairsOfEach", 9, 70, 70, 12, 3, true, -1, UnitDropout::kConcrete, 0.2},
@@ -357,16 +363,16 @@ TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel)
 
 TEST(RoutedFfnKernelTest, NoScratchGrowsWithTheNumberOfExperts) {
   if (!HasFusedFfn()) GTEST_SKIP() << "no kernels for this CPU";
-  constexpr int64_t kTokens = 2048, kWidth = 32, kHidden = 48, kActive = 2;
-  const auto scratch_of = [](int64_t experts) {
-    const Floats values(std::max(kTokens * kWidth, experts * kHidden * kWidth), 0.1f);
+  constexpr int64_t kTokens = 2048, kWidth = 32, kActive = 2;
+  const auto scratch_of = [](int64_t experts, int64_t hidden) {
+    const Floats values(std::max(kTokens * kWidth, experts * hidden * kWidth), 0.1f);
     Floats out(values.size()), gradients(values.size());
     std::vector<int32_t> chosen;
     for (int64_t t = 0; t < kTokens; ++t) {
       const int32_t first = static_cast<int32_t>(t % (experts - 1));
       chosen.insert(chosen.end(), {first, first + 1});
     }
-    const RoutedFfnShape shape = {kTokens, kWidth, kHidden, experts, kActive};
+    const RoutedFfnShape shape = {kTokens, kWidth, hidden, experts, kActive};
     const ChosenExperts choice = {chosen.data(), nullptr};
     Floats kept(RoutedKeptSize(shape, choice));
     const FfnMatrices matrices = {values.data(), values.data(), values.data()};
@@ -381,9 +387,14 @@ TEST(RoutedFfnKernelTest, NoScratchGrowsWithTheNumberOfExperts) {
     }).join();
     return held;
   };
-  const int64_t of_few = scratch_of(8);
+  const int64_t of_few = scratch_of(8, 70);
   EXPECT_GT(of_few, kTokens * kActive * kWidth);
-  EXPECT_LE(scratch_of(256), of_few);
+  EXPECT_LE(scratch_of(256, 70), of_few);
+  // Experts of few units: split further, copied, and with few pairs of each.
+  const int64_t of_few_units = scratch_of(8, 48);
+  EXPECT_LE(scratch_of(64, 6), of_few_units);
+  EXPECT_LE(scratch_of(64, 48), 2 * of_few_units);
+  EXPECT_LE(scratch_of(256, 48), of_few_units);
 }
 
 TEST(RoutedFfnKernelTest, KeepsTheShareOfADenseFfnForBackward) {

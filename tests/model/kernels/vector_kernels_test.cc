@@ -145,6 +145,16 @@ TEST_P(VectorKernelsTest, SumsOfRowsAndBlocks) {
       }
     }
   }
+  const std::vector<float> values = Random(3 * 37), weights = Random(3);
+  const int32_t rows[] = {2, 0, 2};
+  std::vector<float> out(3 * 40, 1.0f);
+  kernels().add_to_rows(values.data(), rows, weights.data(), 3, 37, out.data(), 40);
+  for (size_t i = 0; i < 40; ++i) {
+    const auto term = [&](size_t r) { return i < 37 ? weights[r] * values[r * 37 + i] : 0; };
+    EXPECT_NEAR(out[i], 1 + term(1), 1e-5);
+    EXPECT_EQ(out[40 + i], 1);
+    EXPECT_NEAR(out[80 + i], 1 + term(0) + term(2), 1e-5);
+  }
   const std::vector<float> row = Random(3 * 16);
   std::vector<float> blocks(3 * 20, 5.0f);
   kernels().copy_blocks(row.data(), 3, 16, 20, blocks.data());

@@ -1,0 +1,64 @@
+// Sums of the routed FFN by token, for experts of few hidden units. Private to routed_ffn.
+#ifndef BRAID_MODEL_KERNELS_PRODUCTS_BY_TOKEN_H_
+#define BRAID_MODEL_KERNELS_PRODUCTS_BY_TOKEN_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/kernels/expert_slabs.h"
+#include "model/kernels/routed_ffn.h"
+
+namespace braid {
+
+// Multiplies the values of each pair with matrix rows of its expert, and adds the products up by
+// token. Products of all pairs, rows of D floats, would not stay in cache, and for few units
+// writing and reading them takes as long as computing them. So blocks of tokens and of 64 features
+// are completed one after the other, while products stay in the first-level cache.
+//
+// A token adds its pairs in ascending order of experts. Results do not depend on the number of
+// threads.
+class ProductsByToken {
+ public:
+  // Returns whether this is faster than products in rows of D floats: an expert has at most 64
+  // units, and 64 pairs or more on average.
+  static bool Suits(const RoutedFfnShape& shape, const SortedPairs& sorted);
+
+  // `weights` [T, k] are factors of the pairs, nullptr for 1. Requires Suits().
+  ProductsByToken(const RoutedFfnShape& shape, const SortedPairs& sorted, const float* weights);
+
+  // Returns the floats that Run() needs for packed rows of `num_matrices` matrices, at most as many
+  // as the values have.
+  int64_t PackedSize(int64_t num_matrices) const;
+
+  // Computes out [T, D] from values [pairs, depth], in sorted order, where depth is F times the
+  // number of matrices [N, F, D], at most 2. To be called by all threads of a parallel region with
+  // the same `packed` [PackedSize()].
+  void Run(const float* values, std::span<const float* const> matrices, float* packed,
+           float* out) const;
+
+ private:
+  class Kernels;
+  // Features that are multiplied together.
+  struct Features {
+    int64_t first, count;
+  };
+
+  int64_t NumBlocks() const;
+  int64_t PackedBlocks() const;
+  Features BlockOf(int64_t i) const;
+  void Pack(int64_t expert, const Features& features, std::span<const float* const> matrices,
+            float* packed) const;
+  void RunBlock(int64_t block, const Features& features, const float* values, int64_t depth,
+                const float* packed, Kernels* kernels, float* out) const;
+
+  const RoutedFfnShape shape_;
+  int64_t block_tokens_, num_blocks_;
+  std::vector<int32_t> tokens_;  // the token of each sorted pair, within its block
+  std::vector<float> factors_;   // the weight of each sorted pair
+  std::vector<int64_t> begin_;   // [blocks + 1, N]: the first pair of each expert from the block on
+};
+
+}  // namespace braid
+
+#endif  // BRAID_MODEL_KERNELS_PRODUCTS_BY_TOKEN_H_

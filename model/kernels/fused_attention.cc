@@ -16,6 +16,9 @@ namespace {
 // Stands for minus infinity in masked scores. It is finite, so that the difference of two masked
 // scores is 0 and not NaN.
 constexpr float kNever = -1e30f;
+// The first block of keys begins at a multiple of this, wherever documents begin, so that there are
+// few different products: each shape needs a kernel of its own (small_gemm.h).
+constexpr int64_t kKeyStep = 16;
 
 // The forward pass. Phase 1 rotates and rearranges each head; phase 2 processes blocks of 64
 // queries against blocks of 128 keys. With scores held as [keys, queries], queries are adjacent in
@@ -101,8 +104,9 @@ class AttentionForward {
     std::fill_n(maximum, queries, kNever);
     std::fill_n(denominator, queries, 0.0f);
     const int32_t* const first_visible = layout_.FirstVisible(head);
-    // First visible positions never decrease, so no query of the block sees an earlier key.
-    int64_t key = first_visible ? first_visible[first] : 0;
+    // First visible positions never decrease, so no query of the block sees an earlier key. The
+    // mask covers the keys that rounding down adds.
+    int64_t key = first_visible ? first_visible[first] / kKeyStep * kKeyStep : 0;
     for (; key < first + queries; key += kKeys) {
       const BlockPair pair{first, queries, key, std::min(kKeys, first + queries - key)};
       Scores(pair, hd, k_ + keys, q_columns_ + head * head_size() + first * hd, scores);

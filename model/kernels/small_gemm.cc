@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace braid {
 
 #ifdef BRAID_HAS_XSMM
@@ -46,15 +44,13 @@ libxsmm_smmfunction Generate(const SmallGemmShape& shape) {
 libxsmm_smmfunction Slice(SmallGemmShape shape, int64_t depth, bool accumulate) {
   shape.depth = depth;
   shape.accumulate = accumulate;
-  const libxsmm_smmfunction kernel = Generate(shape);
-  BRAID_CHECK(kernel != nullptr) << "no kernel for " << shape.rows << " x " << shape.columns
-                                 << " x " << depth;
-  return kernel;
+  return Generate(shape);
 }
 
 }  // namespace
 
-SmallGemm::SmallGemm(const SmallGemmShape& shape) {
+SmallGemm::SmallGemm(const SmallGemmShape& shape, bool generate) : shape_(shape) {
+  if (!generate) return;
   const int64_t depth = SliceDepth(shape);
   num_slices_ = (shape.depth + depth - 1) / depth;
   left_step_ = shape.left_transposed ? depth * shape.left_stride : depth;
@@ -65,6 +61,9 @@ SmallGemm::SmallGemm(const SmallGemmShape& shape) {
     const int64_t rest = shape.depth - (num_slices_ - 1) * depth;
     last_ = reinterpret_cast<Kernel>(Slice(shape, rest, true));
   }
+  const bool complete =
+      (num_slices_ <= 2 || next_ != nullptr) && (num_slices_ <= 1 || last_ != nullptr);
+  if (!complete) first_ = nullptr;
 }
 
 bool HasSmallGemm() {
@@ -83,10 +82,24 @@ bool HasSmallGemm() {
 
 #else
 
-SmallGemm::SmallGemm(const SmallGemmShape&) { BRAID_CHECK(false) << "built without LIBXSMM"; }
+SmallGemm::SmallGemm(const SmallGemmShape& shape, bool) : shape_(shape) {}
 
 bool HasSmallGemm() { return false; }
 
 #endif
+
+void SmallGemm::Loop(const float* left, const float* right, float* out) const {
+  const SmallGemmShape& s = shape_;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    float* const row = out + r * s.out_stride;
+    if (!s.accumulate) std::fill_n(row, s.columns, 0.0f);
+    for (int64_t d = 0; d < s.depth; ++d) {
+      const float factor =
+          s.left_transposed ? left[d * s.left_stride + r] : left[r * s.left_stride + d];
+      const float* const values = right + d * s.right_stride;
+      for (int64_t c = 0; c < s.columns; ++c) row[c] += factor * values[c];
+    }
+  }
+}
 
 }  // namespace braid

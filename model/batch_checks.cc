@@ -1,5 +1,7 @@
 #include "model/batch_checks.h"
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "model/config/head_config.h"
@@ -48,6 +50,12 @@ absl::Status CheckBatch(const v1::ModelConfig& config, std::span<const int32_t> 
         absl::StrCat("numbers: got ", numbers.size(), ", expected ", wanted));
   }
   return CheckIds("targets", targets, -1, static_cast<int32_t>(HeadWidth(config)) - 1);
+}
+
+absl::Status CheckInstances(std::span<const int64_t> instances, int64_t batch_size) {
+  if (instances.empty() || std::ssize(instances) == batch_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("instances: got ", instances.size(),
+                                                 ", expected as many as sequences, ", batch_size));
 }
 
 absl::Status CheckVisible(std::span<const int32_t> first_visible, size_t num_tokens,

@@ -24,6 +24,9 @@ absl::Status CheckBatch(const v1::ModelConfig& config, std::span<const int32_t> 
                         std::span<const int32_t> targets, std::span<const float> numbers,
                         int64_t batch_size);
 
+// Returns InvalidArgument unless `instances` is empty or has one element per sequence.
+absl::Status CheckInstances(std::span<const int64_t> instances, int64_t batch_size);
+
 // Returns InvalidArgument unless `first_visible` is empty, or is as BatchIdentity requires: one
 // position per token, not after it, which never falls within a sequence.
 absl::Status CheckVisible(std::span<const int32_t> first_visible, size_t num_tokens,

@@ -324,6 +324,7 @@ absl::StatusOr<TrainResult> LanguageModel::ForwardBackward(
     double gradient_scale, bool measure_routing, const GradientsReady& gradients_ready,
     const BatchIdentity& identity) {
   RETURN_IF_ERROR(CheckBatch(config(), inputs, targets, identity.numbers, batch_size));
+  RETURN_IF_ERROR(CheckInstances(identity.instances, batch_size));
   RETURN_IF_ERROR(CheckVisible(identity.first_visible, inputs.size(), batch_size));
   return CatchTensorErrors<TrainResult>([&] {
     return impl_->ForwardBackward(inputs, targets, batch_size, gradient_scale, measure_routing,

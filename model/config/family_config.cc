@@ -52,7 +52,8 @@ void FillFamilyDefaults(v1::ModelConfig* config) {
   if (config->family() == v1::LLAMA) config->clear_family();
   if (!IsGpt2(*config)) return;
   if (config->rope_theta() == kDefaultTheta) config->clear_rope_theta();
-  if (!config->has_d_ff() && config->d_model() <= kMaxExtent) {
+  // Other widths are refused later; four times them might overflow.
+  if (!config->has_d_ff() && config->d_model() > 0 && config->d_model() <= kMaxExtent) {
     config->set_d_ff(4 * config->d_model());
   }
   config->set_tie_embeddings(true);

@@ -27,6 +27,11 @@ namespace {
 constexpr int kMaxLayers = 4096;
 constexpr int kMaxExperts = 4096;
 constexpr int kBaseWidth = 64;  // the default of ModelConfig.base_width
+// More than any machine can hold, and few enough that sums over parameters in bytes fit in 64 bits.
+constexpr int64_t kMaxParameters = int64_t{1} << 48;
+// Below it a row of zeros has no finite gradient in single precision, where 1 / norm_epsilon and
+// its powers overflow.
+constexpr double kMinNormEpsilon = 1e-30;
 
 int DefaultFfnWidth(int64_t d_model) {
   return static_cast<int>((8 * d_model / 3 + 255) / 256 * 256);
@@ -90,13 +95,20 @@ absl::Status CheckInitialization(const v1::ModelConfig& config) {
                  "and the head need different learning rates");
 }
 
+absl::Status CheckNormEpsilon(double epsilon) {
+  RETURN_IF_ERROR(CheckPositive("norm_epsilon", epsilon));
+  if (epsilon >= kMinNormEpsilon) return absl::OkStatus();
+  return Invalid("norm_epsilon", "got ", epsilon, ", expected at least ", kMinNormEpsilon,
+                 ", since norms are computed in single precision");
+}
+
 absl::Status CheckShape(const v1::ModelConfig& config) {
   RETURN_IF_ERROR(CheckRange("num_layers", config.num_layers(), 1, kMaxLayers));
   RETURN_IF_ERROR(CheckRange("d_model", config.d_model(), 2, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("d_ff", config.d_ff(), 1, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("vocab_size", config.vocab_size(), 2, kMaxExtent));
   RETURN_IF_ERROR(CheckRange("sequence_length", config.sequence_length(), 1, kMaxExtent));
-  RETURN_IF_ERROR(CheckPositive("norm_epsilon", config.norm_epsilon()));
+  RETURN_IF_ERROR(CheckNormEpsilon(config.norm_epsilon()));
   RETURN_IF_ERROR(CheckInitialization(config));
   RETURN_IF_ERROR(CheckRopeScaling(config.rope_scaling()));
   RETURN_IF_ERROR(CheckRange("start_token", config.start_token(), 0, v1::StartToken_MAX));
@@ -142,6 +154,17 @@ absl::Status CheckSegments(const v1::ModelConfig& config) {
   while (config.sequence_length() % divisor != 0) --divisor;
   return Invalid("routing.segment_length", "got ", segment, ", expected a divisor of ",
                  "sequence_length ", config.sequence_length(), ", such as ", divisor);
+}
+
+// Requires that everything else about the configuration has been checked.
+absl::Status CheckNumParameters(const v1::ModelConfig& config) {
+  const ParameterSpec last = ParameterLayout(config).back();
+  if (last.offset + last.size <= kMaxParameters) return absl::OkStatus();
+  return Invalid("num_layers", "got ", config.num_layers(), " with d_model ", config.d_model(),
+                 ", d_ff ", config.d_ff(), ", vocab_size ", config.vocab_size(),
+                 " and routing.num_experts ", config.routing().num_experts(),
+                 ", which make more parameters than the limit of ", kMaxParameters,
+                 "; reduce one of them");
 }
 
 // Elements of the FFN matrices: those of the dense layers, and those of all experts.
@@ -307,6 +330,7 @@ absl::StatusOr<v1::ModelConfig> ResolveModelConfig(const v1::ModelConfig& config
   DropAttentionDefaults(&resolved);
   DropDocumentDefaults(&resolved);
   DropHeadDefaults(&resolved);
+  RETURN_IF_ERROR(CheckNumParameters(resolved));
   return resolved;
 }
 

@@ -18,6 +18,10 @@ constexpr char kMixingGroup[] = "layer_mixing";
 constexpr double kMixingTemperature = 0.3;
 // As initializer_range of Hugging Face LLaMA, whatever the weights below the head began with.
 constexpr double kLabelHeadStd = 0.02;
+// Offsets stop here instead of overflowing, so that ResolveModelConfig can refuse a layout that is
+// too large. One parameter has at most 2^60 elements: kMaxExtent is 2^24, and there are at most
+// 2^12 experts.
+constexpr int64_t kLastOffset = int64_t{1} << 62;
 
 // Appends parameters one after the other.
 class LayoutBuilder {
@@ -64,7 +68,7 @@ class LayoutBuilder {
                       .initial_std = std,
                       .trained = trained,
                       .gradient_offset = offset_});
-    offset_ += size;
+    offset_ = std::min(offset_ + size, kLastOffset);
   }
 
   // Sets whether the last parameter is trained.

@@ -48,7 +48,8 @@ struct ParameterSpec {
 };
 
 // Returns all parameters in flat order, each with a place in the array of gradients, which has the
-// same order. `resolved` comes from ResolveModelConfig.
+// same order. `resolved` comes from ResolveModelConfig, which calls this function before it limits
+// the number of parameters; offsets above 2^62 are reported as 2^62.
 std::vector<ParameterSpec> ParameterLayout(const v1::ModelConfig& resolved);
 
 // Returns the prefix of the names of the gate of a mixing layer: "model.layer_mixing.gate." for the

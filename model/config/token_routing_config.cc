@@ -13,6 +13,8 @@ namespace braid {
 namespace {
 
 constexpr int kMaxProjection = 256;
+// Scores multiply cosines by at most 100 (CosineScores), so lower temperatures have no effect.
+constexpr double kMinTemperature = 0.01;
 
 // Returns the divisor of `number` nearest to `wanted`.
 int NearestDivisor(int number, int wanted) {
@@ -130,6 +132,11 @@ absl::Status CheckGateSettings(const v1::TokenRouting& t) {
                               Token::COSINE, t.gate()));
   RETURN_IF_ERROR(
       CheckOfGate("temperature", t.has_temperature(), t.temperature(), 0, Token::COSINE, t.gate()));
+  if (t.gate() == Token::COSINE && t.temperature() < kMinTemperature) {
+    return Invalid("routing.token.temperature", "got ", t.temperature(), ", expected at least ",
+                   kMinTemperature, ", since cosines are multiplied by at most ",
+                   1 / kMinTemperature);
+  }
   RETURN_IF_ERROR(
       CheckOfGate("l1_start", t.has_l1_start(), t.l1_start(), 0, Token::RELU, t.gate()));
   return CheckOfGate("l1_factor", t.has_l1_factor(), t.l1_factor(), 1, Token::RELU, t.gate());

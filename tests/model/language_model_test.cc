@@ -292,6 +292,13 @@ TEST(LanguageModelTest, BadBatchesAreErrors) {
   EXPECT_THAT(error({}, {}, 1), HasSubstr("cannot be divided"));
   EXPECT_THAT(error(std::vector<int32_t>(25), std::vector<int32_t>(25), 1),
               HasSubstr("at most sequence_length 24"));
+  const std::vector<int32_t> tokens = {1, 2, 3, 4};
+  for (const std::vector<int64_t>& instances : {std::vector<int64_t>{7}, {7, 8, 9}}) {
+    EXPECT_EQ(model->ForwardBackward(tokens, tokens, 2, 1, false, nullptr, {.instances = instances})
+                  .status(),
+              absl::InvalidArgumentError("instances: got " + std::to_string(instances.size()) +
+                                         ", expected as many as sequences, 2"));
+  }
 }
 
 #ifndef BRAID_ASAN  // ASan's allocator aborts instead of failing.
@@ -299,8 +306,8 @@ TEST(LanguageModelTest, BadBatchesAreErrors) {
 TEST(LanguageModelTest, TooLargeForMemoryIsAnError) {
   v1::ModelConfig config;
   config.set_num_layers(4096);
-  config.set_d_model(1 << 20);
-  config.set_d_ff(1 << 20);
+  config.set_d_model(1 << 16);
+  config.set_d_ff(1 << 16);
   const auto model = LanguageModel::Create(ResolveModelConfig(config).value(), 0);
   EXPECT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted) << model.status();
 }

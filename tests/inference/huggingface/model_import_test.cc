@@ -223,9 +223,9 @@ TEST_F(ModelImportTest, RefusesGarbageInTheConfiguration) {
   // A model far larger than its files is refused before memory is allocated.
   PutFile(source() / "config.json", whole);
   ChangeConfig([](Json& config) {
-    config["hidden_size"] = 1 << 24;
-    config["intermediate_size"] = 1 << 24;
-    config["vocab_size"] = 1 << 24;
+    config["hidden_size"] = 1 << 21;
+    config["intermediate_size"] = 1 << 21;
+    config["vocab_size"] = 1 << 21;
   });
   EXPECT_THAT(Refusal(), testing::HasSubstr("model.embed_tokens.weight"));
 }

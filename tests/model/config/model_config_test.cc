@@ -1,5 +1,6 @@
 #include "model/config/model_config.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -119,6 +120,8 @@ TEST(ResolveModelConfigTest, BadShapesAreErrorsThatNameTheField) {
               HasSubstr("model.num_layers: got -1"));
   EXPECT_THAT(error([](Config c) { c->set_vocab_size(1); }), HasSubstr("model.vocab_size"));
   EXPECT_THAT(error([](Config c) { c->set_norm_epsilon(-1); }), HasSubstr("model.norm_epsilon"));
+  EXPECT_THAT(error([](Config c) { c->set_norm_epsilon(1e-31); }),
+              HasSubstr("model.norm_epsilon: got 1e-31, expected at least 1e-30"));
   EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_segment_length(96); }),
               AllOf(HasSubstr("model.routing.segment_length: got 96"), HasSubstr("such as 64")));
   EXPECT_THAT(error([](Config c) { c->mutable_routing()->set_segment_length(1024); }),
@@ -139,6 +142,31 @@ TEST(ResolveModelConfigTest, BadShapesAreErrorsThatNameTheField) {
                 c->set_z_loss(1e-4);
               }),
               HasSubstr("model.z_loss: got 0.0001 with consistency_loss 2"));
+}
+
+TEST(ResolveModelConfigTest, SmallestNormEpsilonIsAccepted) {
+  EXPECT_EQ(ResolveModelConfig(ConfigFromText("norm_epsilon: 1e-30"))->norm_epsilon(), 1e-30);
+}
+
+// Every field is within its own limit; the product overflows 64 bits in the first case.
+TEST(ResolveModelConfigTest, RefusesMoreParametersThanTheLimit) {
+  const std::string widest = "d_model: 16777216 d_ff: 16777216 ";
+  EXPECT_EQ(ResolveError(ConfigFromText("num_layers: 4096 " + widest +
+                                        "routing { num_experts: 4096 segment_length: 64 }")),
+            "model.num_layers: got 4096 with d_model 16777216, d_ff 16777216, vocab_size 32000 and "
+            "routing.num_experts 4096, which make more parameters than the limit of "
+            "281474976710656; reduce one of them");
+  EXPECT_THAT(ResolveError(ConfigFromText("num_layers: 1 vocab_size: 2 " + widest)),
+              HasSubstr("model.num_layers: got 1 with d_model 16777216"));
+  // 32 layers with 4 + 3 matrices of 2^20 x 2^20 have 7 / 8 of the limit.
+  const auto large = ResolveModelConfig(
+      ConfigFromText("num_layers: 32 d_model: 1048576 d_ff: 1048576 vocab_size: 2"));
+  EXPECT_GT(DescribeModel(large.value()).num_parameters(), int64_t{7} << 45);
+}
+
+TEST(ResolveModelConfigTest, RefusesTheWidthOfAGpt2BeforeItIsMultiplied) {
+  EXPECT_THAT(ResolveError(ConfigFromText("family: GPT2 d_model: -2147483648")),
+              HasSubstr("model.d_model: got -2147483648"));
 }
 
 TEST(ResolveModelConfigTest, RefusesWidthScalingThatCannotBe) {

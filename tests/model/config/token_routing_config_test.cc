@@ -84,6 +84,16 @@ TEST(TokenRoutingTest, RefusesWhatCannotWorkByName) {
                 t->set_combine_weights(Token::SOFTMAX_OF_CHOSEN);
               }),
               starts("model.routing.token.combine_weights: got SOFTMAX_OF_CHOSEN, but the gate"));
+  EXPECT_THAT(error([](Routing*, Token* t) {
+                t->set_gate(Token::COSINE);
+                t->set_temperature(0.009);
+              }),
+              starts("model.routing.token.temperature: got 0.009, expected at least 0.01"));
+  EXPECT_EQ(error([](Routing*, Token* t) {
+              t->set_gate(Token::COSINE);
+              t->set_temperature(0.01);
+            }),
+            "");
   EXPECT_THAT(error([](Routing*, Token* t) { t->set_gate_noise_std(-1); }),
               starts("model.routing.token.gate_noise_std: got -1"));
   EXPECT_THAT(error([](Routing* r, Token*) { r->set_router(v1::CAUSAL_SEGMENT); }),

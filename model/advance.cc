@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "model/config/attention_config.h"
 #include "model/config/layer_mixing_config.h"
@@ -77,7 +78,8 @@ bool CanShareFfn(std::span<const Rows> all, std::span<LayerState* const> states)
 }
 
 // Returns the output of layer `layer` for h [n, D], the rows of all sequences one after the other,
-// and updates their states of it.
+// and updates their states of it. After an exception a state may hold the rows in part, and its
+// position does not count them.
 at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
                     std::span<const Rows> all, std::span<LayerState* const> states) {
   const LayerWeights& w = model.weights.layers[layer];
@@ -87,15 +89,18 @@ at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
   });
   const at::Tensor middle = AddAttention(w, h, mixed);
   const at::Tensor x = Normalize(middle, w.ffn_norm, model.config.norm_epsilon());
-  for (size_t i = 0; i < all.size(); ++i) states[i]->position = all[i].position + all[i].count;
+  at::Tensor output;
   if (all.size() > 1 && CanShareFfn(all, states)) {
     const at::Tensor ids = ForEach(all, [&](size_t i, int64_t) { return all[i].ids; });
-    return states[0]->ffn->AddFfn(middle, x, ids);
+    output = states[0]->ffn->AddFfn(middle, x, ids);
+  } else {
+    output = ForEach(all, [&](size_t i, int64_t row) {
+      return states[i]->ffn->AddFfn(middle.narrow(0, row, all[i].count),
+                                    x.narrow(0, row, all[i].count), all[i].ids);
+    });
   }
-  return ForEach(all, [&](size_t i, int64_t row) {
-    return states[i]->ffn->AddFfn(middle.narrow(0, row, all[i].count),
-                                  x.narrow(0, row, all[i].count), all[i].ids);
-  });
+  for (size_t i = 0; i < all.size(); ++i) states[i]->position = all[i].position + all[i].count;
+  return output;
 }
 
 // Returns the layers that rows of one sequence choose, z [n, D], and remembers the choice for the
@@ -213,17 +218,20 @@ LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
     const ModelTensors own{*sequence->config, model.weights, model.tables, sequence->routing_seed};
     found = mixing->others.emplace(other, NewLayerState(own, other, sequence->mode)).first;
   }
-  LayerState* const state = &found->second;
-  if (state->position < position) {
-    TORCH_CHECK(mixing->inputs.defined(), "layer mixing: layer ", other,
-                " was not chosen from the ", "first position on, although a sequence chooses once");
-    const std::span<const int32_t> tokens(sequence->tokens);
-    const Rows rows = RowsOf(model, sequence, tokens.first(state->position),
-                             tokens.subspan(state->position, position - state->position));
-    // Only the caches are wanted: these positions did not choose the layer.
-    RunLayer(model, other, mixing->inputs.narrow(0, rows.position, rows.count), {&rows, 1},
-             {&state, 1});
-  }
+  if (found->second.position >= position) return &found->second;
+  // Taken out of the map while it catches up: an exception drops the state, which may hold some
+  // positions in part, and the next call begins with a new one.
+  auto node = mixing->others.extract(found);
+  LayerState* const state = &node.mapped();
+  TORCH_CHECK(mixing->inputs.defined(), "layer mixing: layer ", other, " was not chosen from the ",
+              "first position on, although a sequence chooses once");
+  const std::span<const int32_t> tokens(sequence->tokens);
+  const Rows rows = RowsOf(model, sequence, tokens.first(state->position),
+                           tokens.subspan(state->position, position - state->position));
+  // Only the caches are wanted: these positions did not choose the layer.
+  RunLayer(model, other, mixing->inputs.narrow(0, rows.position, rows.count), {&rows, 1},
+           {&state, 1});
+  mixing->others.insert(std::move(node));
   return state;
 }
 

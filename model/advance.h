@@ -17,7 +17,8 @@ namespace braid {
 LayerState NewLayerState(const ModelTensors& model, int layer, MergeMode mode);
 
 // Returns the state of layer `other` as a part of a mixing layer, after the first `position`
-// positions of the sequence, with which it catches up.
+// positions of the sequence, with which it catches up. After an exception `mixing` has no state of
+// that layer, and a later call catches up again.
 LayerState* OtherLayer(const ModelTensors& model, int other, int64_t position,
                        SequenceState* sequence, MixingState* mixing);
 

@@ -298,8 +298,12 @@ at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, doub
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
                          const at::Tensor& targets, const at::Tensor& numbers) {
   const ScopedPhase phase(Phase::kHead);
-  const at::Tensor errors = at::mm(hidden, head.t()).squeeze(1) - numbers.to(hidden.options());
-  return errors.square().masked_fill(targets.lt(0), 0);
+  // What ignored positions hold may not be a number, and its product with a gradient of 0 would be
+  // NaN: it is replaced before the operations that multiply by it in their backward passes.
+  const at::Tensor ignored = targets.lt(0);
+  const at::Tensor rows = hidden.masked_fill(ignored.unsqueeze(1), 0);
+  const at::Tensor errors = at::mm(rows, head.t()).squeeze(1) - numbers.to(hidden.options());
+  return errors.masked_fill(ignored, 0).square();
 }
 
 }  // namespace braid

@@ -61,7 +61,8 @@ at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const a
 at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap = 0);
 
 // Returns the squared errors [T] of the outputs of hidden [T, D] under head [1, D], 0 where targets
-// [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head.
+// [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head. Values at
+// such positions have no influence, even if they are not numbers.
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
                          const at::Tensor& targets, const at::Tensor& numbers);
 

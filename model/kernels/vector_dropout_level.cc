@@ -34,15 +34,21 @@ struct Bernoulli {
 struct Concrete {
   const float logit, scale;
 
-  // Returns z, which is near 1 for a dropped unit.
-  float Mask(uint32_t unit, uint32_t low, uint32_t high) const {
+  // Returns the logit of z.
+  float MaskLogit(uint32_t unit, uint32_t low, uint32_t high) const {
     // 23 bits, in the middle of their interval: neither 0 nor 1 after rounding.
     const float u =
         (static_cast<float>(static_cast<int32_t>(Bits(unit, low, high) >> 9)) + 0.5f) * 0x1p-23f;
-    return Sigmoid((logit + std::log(u) - std::log(1.0f - u)) / kConcreteTemperature);
+    return (logit + std::log(u) - std::log(1.0f - u)) / kConcreteTemperature;
   }
+  // Returns z, which is near 1 for a dropped unit.
+  float Mask(uint32_t unit, uint32_t low, uint32_t high) const {
+    return Sigmoid(MaskLogit(unit, low, high));
+  }
+  // The sigmoid is 1 - z without the rounding error of a z near 1, which a large scale would make
+  // larger than the factor.
   float operator()(uint32_t unit, uint32_t low, uint32_t high) const {
-    return (1.0f - Mask(unit, low, high)) * scale;
+    return Sigmoid(-MaskLogit(unit, low, high)) * scale;
   }
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "model/kernels/chosen_softmax.h"
@@ -29,14 +30,14 @@ ExpertSelection SelectionOf(const v1::TokenRouting& token) {
   }
 }
 
-at::Tensor Select(const at::Tensor& scores, const v1::TokenRouting& token, bool allow_nan) {
+// Returns the chosen experts [T, k], and sets *undefined to the first token with a score that is
+// not a number, or -1.
+at::Tensor Select(const at::Tensor& scores, const v1::TokenRouting& token, int64_t* undefined) {
   const at::Tensor host = scores.detach().to(at::kCPU, at::kFloat).contiguous();
   const int64_t tokens = host.size(0), experts = host.size(1), k = token.active_experts();
   at::Tensor chosen = at::empty({tokens, k}, at::kInt);
-  const int64_t undefined = SelectExperts(host.data_ptr<float>(), tokens, experts, k,
-                                          SelectionOf(token), chosen.data_ptr<int32_t>());
-  TORCH_CHECK(undefined < 0 || allow_nan, "gate: a score of token ", undefined,
-              " is not a number; the weights or activations before it are not finite");
+  *undefined = SelectExperts(host.data_ptr<float>(), tokens, experts, k, SelectionOf(token),
+                             chosen.data_ptr<int32_t>());
   return chosen.to(scores.device());
 }
 
@@ -131,8 +132,12 @@ at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate) {
   // As the released code of X-MoE does: cosines are multiplied by at most 100.
   const at::Tensor scale = gate.log_scale.clamp_max(std::log(100.0)).exp();
   const at::Tensor projected = at::mm(x, gate.projection.t());
+  // A row of zeros has no direction. Divided by infinity it gives cosines of 0 and a gradient of 0,
+  // where 1e-12 would give a gradient of 1e12.
   const auto unit = [](const at::Tensor& rows) {
-    return rows / rows.norm(2, {1}, /*keepdim=*/true).clamp_min(1e-12);
+    const at::Tensor norm = rows.norm(2, {1}, /*keepdim=*/true);
+    return rows /
+           norm.clamp_min(1e-12).masked_fill(norm.eq(0), std::numeric_limits<double>::infinity());
   };
   return at::mm(unit(projected), unit(gate.vectors).t()) * scale;
 }
@@ -157,8 +162,17 @@ at::Tensor GateMatrix(const FfnWeights& weights) {
 
 TokenChoice ChooseExperts(const at::Tensor& scores, const v1::TokenRouting& token, bool allow_nan) {
   if (token.gate() == v1::TokenRouting::RELU) return ChoosePositive(scores, allow_nan);
-  const at::Tensor chosen = Select(scores, token, allow_nan);
-  return {chosen, CombineWeights(scores, chosen, token)};
+  int64_t undefined = -1;
+  const at::Tensor chosen = Select(scores, token, &undefined);
+  TORCH_CHECK(undefined < 0 || allow_nan, "gate: a score of token ", undefined,
+              " is not a number; the weights or activations before it are not finite");
+  const at::Tensor weights = CombineWeights(scores, chosen, token);
+  if (undefined < 0) return {chosen, weights};
+  // Weights may not depend on the score that is not a number: it may be that of another expert, and
+  // some weights are constants.
+  const at::Tensor rows = scores.detach().isnan().any(1, /*keepdim=*/true);
+  return {chosen, (weights.defined() ? weights : at::ones(chosen.sizes(), scores.options()))
+                      .masked_fill(rows, std::numeric_limits<double>::quiet_NaN())};
 }
 
 TokenChoice MaskedChoice(const at::Tensor& gates, const at::Tensor& mask) {

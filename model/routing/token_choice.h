@@ -24,7 +24,8 @@ struct CosineGate {
   at::Tensor log_scale;   // [1]: logarithm of 1 / temperature
 };
 
-// Returns the cosines of x [T, D] divided by the temperature, [T, N]. Differentiable in everything.
+// Returns the cosines of x [T, D] divided by the temperature, [T, N]. Differentiable in everything;
+// a projection or vector of zeros has cosines of 0 and no gradient.
 at::Tensor CosineScores(const at::Tensor& x, const CosineGate& gate);
 
 // Returns the gate's scores of x [T, D], less the mean of inputs where weights have one, with
@@ -40,8 +41,8 @@ at::Tensor GateMatrix(const FfnWeights& weights);
 
 // Chooses experts by scores [T, N]. A token with a score that is not a number is an error, reported
 // as an exception of the tensor library, unless `allow_nan`: its choice is then arbitrary, and NaN
-// passes on to its output where weights depend on scores. With the gate RELU a token chooses every
-// expert with a positive score, [T, N] with absent ones.
+// passes on to its output. With the gate RELU a token chooses every expert with a positive score,
+// [T, N] with absent ones.
 TokenChoice ChooseExperts(const at::Tensor& scores, const v1::TokenRouting& token, bool allow_nan);
 
 // Returns the chosen experts and weights of rows gates [T, N] with a mask [T, N] bool of what is

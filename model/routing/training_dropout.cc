@@ -8,6 +8,9 @@ namespace braid {
 namespace {
 
 constexpr double kWeightPenalty = 1e-6, kEntropyPenalty = 1e-5;
+// Logits beyond it have the probabilities of the bound. In single precision 1 / (1 - p) would
+// become infinite, and p log p not a number.
+constexpr double kLogitBound = 30;
 // Keeps the numbers of dropout apart from those of gates, which have the same sequence keys.
 constexpr uint64_t kDropoutStream = 1;
 
@@ -35,6 +38,13 @@ UnitDropout::Kind KindOf(v1::DropoutConfig::Kind kind) {
   }
 }
 
+// Returns the logit within +- kLogitBound, with a gradient of 1 on either side, so that a logit
+// beyond the bound still receives the gradient at the bound and can return.
+at::Tensor BoundedLogit(const at::Tensor& logit) {
+  const at::Tensor value = logit.detach();
+  return value.clamp(-kLogitBound, kLogitBound) + (logit - value);
+}
+
 }  // namespace
 
 FfnDropout DropoutOf(const RoutingContext& context, const FfnWeights& weights, int64_t batch,
@@ -46,7 +56,7 @@ FfnDropout DropoutOf(const RoutingContext& context, const FfnWeights& weights, i
   dropout.rate = context.dropout->rate();
   dropout.block = context.dropout->block_size();
   dropout.span = span;
-  dropout.logit = weights.dropout_logit;
+  if (weights.dropout_logit.defined()) dropout.logit = BoundedLogit(weights.dropout_logit);
   dropout.keys = at::empty({2, batch * length}, at::kInt);
   int32_t* const low = dropout.keys.data_ptr<int32_t>();
   int32_t* const high = low + batch * length;
@@ -81,8 +91,8 @@ TokenChoice DropExperts(const TokenChoice& choice, const RoutingContext& context
 
 at::Tensor ConcreteLoss(const FfnWeights& weights, int64_t units) {
   if (!weights.dropout_logit.defined()) return {};
-  const at::Tensor p = at::sigmoid(weights.dropout_logit).squeeze(0);
-  const at::Tensor kept = at::sigmoid(-weights.dropout_logit).squeeze(0);
+  const at::Tensor logit = BoundedLogit(weights.dropout_logit);
+  const at::Tensor p = at::sigmoid(logit).squeeze(0), kept = at::sigmoid(-logit).squeeze(0);
   return kWeightPenalty * weights.down.square().sum() / kept +
          kEntropyPenalty * static_cast<double>(units) * (p * p.log() + kept * kept.log());
 }

@@ -158,6 +158,32 @@ TEST(DropoutModelTest, ConcreteRatesHaveTheGradientOfLossAndRegularizers) {
   }
 }
 
+TEST(DropoutModelTest, ConcreteLogitsBeyondTheirBoundComputeAsAtTheBound) {
+  const Tokens tokens = RandomBatch(2);
+  for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE}) {
+    const auto model = SharpModel(DropoutModelConfig(router, Dropout::CONCRETE, 0.2), 2);
+    const auto with = [&](float logit) {
+      for (const Parameter& p : model->parameters()) {
+        if (p.name.ends_with("dropout.logit")) p.value[0] = logit;
+      }
+      return PassOf(*model, tokens, 2, {.seed = 1});
+    };
+    for (const float sign : {-1.0f, 1.0f}) {
+      const Pass bound = with(30 * sign), beyond = with(200 * sign);
+      EXPECT_TRUE(std::isfinite(bound.result.loss_sum));
+      EXPECT_EQ(beyond.result.loss_sum, bound.result.loss_sum);
+      EXPECT_TRUE(std::ranges::all_of(bound.gradient, [](float g) { return std::isfinite(g); }));
+      EXPECT_EQ(beyond.gradient, bound.gradient);
+    }
+    // A rate near 1 costs more than the loss gains: the logit is pushed back.
+    const Pass high = with(200);
+    for (const Parameter& p : model->parameters()) {
+      if (!p.name.ends_with("dropout.logit")) continue;
+      EXPECT_GT(high.gradient[p.value.data() - model->values().data()], 0) << p.name;
+    }
+  }
+}
+
 TEST(DropoutModelTest, AllExpertsWithWeightsOfOneDropTheUnitsOfTheDenseModel) {
   v1::ModelConfig config = DropoutModelConfig(v1::TOKEN_CHOICE, Dropout::BERNOULLI, 0.3);
   v1::TokenRouting* token = config.mutable_routing()->mutable_token();

@@ -2,17 +2,23 @@
 #include "model/layer_mixing.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "google/protobuf/text_format.h"
+#include "model/advance.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/cross_entropy.h"
+#include "model/routing/incremental_ffn.h"
+#include "model/sequence_state.h"
 #include "model/transformer.h"
 #include "tests/model/reference_layer_mixing.h"
 #include "tests/model/tensor_testing.h"
@@ -167,6 +173,41 @@ TEST_F(MixingGradientTest, WeightsOfOneGiveTheGateNoGradientAtAll) {
       EXPECT_TRUE(got.eq(0).all().item<bool>()) << decision << " " << spec.name;
     }
   }
+}
+
+// An FFN that cannot be computed.
+class FailingFfn final : public IncrementalFfn {
+ public:
+  at::Tensor AddFfn(const at::Tensor&, const at::Tensor&, const at::Tensor&) override {
+    TORCH_CHECK(false, "not enough memory");
+    return {};
+  }
+  at::Tensor AddBranchFfn(const at::Tensor& h, const at::Tensor&,
+                          const at::Tensor&) const override {
+    return h;
+  }
+  std::unique_ptr<IncrementalFfn> Clone() const override { return std::make_unique<FailingFfn>(); }
+};
+
+TEST_F(MixingGradientTest, LayerThatFailedToCatchUpCatchesUpInTheNextCall) {
+  Build("alpha: 0.3 decision: TOKEN", false);
+  const at::NoGradGuard guard;
+  const ModelTensors model{config_, weights_, tables_};
+  SequenceState sequence;
+  sequence.config = &config_;
+  sequence.tokens = {3, 1, 4, 1, 5};
+  MixingState mixing, unharmed;
+  mixing.inputs = unharmed.inputs = at::randn({kLength, 8}, at::kDouble);
+  LayerState failing = NewLayerState(model, 1, sequence.mode);
+  failing.ffn = std::make_unique<FailingFfn>();
+  mixing.others.emplace(1, std::move(failing));
+  EXPECT_THROW(OtherLayer(model, 1, 5, &sequence, &mixing), c10::Error);
+  EXPECT_TRUE(mixing.others.empty());
+  const LayerState& again = *OtherLayer(model, 1, 5, &sequence, &mixing);
+  const LayerState& expected = *OtherLayer(model, 1, 5, &sequence, &unharmed);
+  EXPECT_EQ(again.position, 5);
+  EXPECT_TRUE(at::equal(again.keys.narrow(1, 0, 5), expected.keys.narrow(1, 0, 5)));
+  EXPECT_TRUE(at::equal(again.values.narrow(1, 0, 5), expected.values.narrow(1, 0, 5)));
 }
 
 // Theorem 1 of arXiv 2503.11144 on linear models f_j(x) = W_j x: the distance of x from the nearest

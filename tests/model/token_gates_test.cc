@@ -173,6 +173,17 @@ TEST(GateTest, GradientsEqualFiniteDifferences) {
   }
 }
 
+// An arbitrary choice leaves out the last expert, so that only the gate sees its keys.
+TEST(GateTest, KeysOfAnotherExpertThatAreNotNumbersReachTheTrainingLoss) {
+  const auto model = SharpModel(TokenChoiceConfig(Token::KEY_MEAN, Token::ONES), 3);
+  for (const Parameter& p : model->parameters()) {
+    if (p.name == "model.layers.1.mlp.experts.gate_proj.weight") p.value.back() = std::nanf("");
+  }
+  const TokenBatch tokens = RandomTokenBatch(1);
+  const auto result = model->ForwardBackward(tokens.inputs, tokens.targets, 1, 1, false);
+  EXPECT_TRUE(std::isnan(result.value().loss_sum));
+}
+
 TEST(GateTest, HashChoosesByTokenIdAlone) {
   const auto model = SharpModel(GateConfigs()[0], 3);
   TokenBatch tokens = RandomTokenBatch(1);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -150,6 +151,30 @@ TEST(CrossEntropyTest, SurvivesExtremeLogits) {
   const at::Tensor losses = TokenLosses(hidden, head, at::tensor({1, 1}, at::kLong));
   EXPECT_FLOAT_EQ(losses[0].item<float>(), 500);
   EXPECT_FLOAT_EQ(losses[1].item<float>(), 0);
+}
+
+TEST(SquaredErrorsTest, IgnoredPositionsThatAreNotNumbersHaveNoInfluence) {
+  at::manual_seed(12);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor targets = at::tensor({0, -1, 0, -1}, at::kLong);
+  const at::Tensor numbers = at::tensor({0.5, nan, -2.0, 1.0}, at::kDouble);
+  const at::Tensor values = at::randn({4, 3}, at::kDouble), head = RandomLeaf({1, 3});
+  values[3].fill_(nan);
+  const at::Tensor hidden = values.clone().requires_grad_();
+  const at::Tensor kept = at::tensor({0, 2}, at::kLong);
+  const at::Tensor alone = values.index_select(0, kept).requires_grad_();
+  const auto got = GradientsOf([&] { return SquaredErrors(hidden, head, targets, numbers).sum(); },
+                               {hidden, head});
+  const auto expected = GradientsOf(
+      [&] {
+        return (at::mm(alone, head.t()).squeeze(1) - numbers.index_select(0, kept)).square().sum();
+      },
+      {alone, head});
+  EXPECT_LT(MaxDifference(got[0].index_select(0, kept), expected[0]), 1e-12);
+  EXPECT_LT(MaxDifference(got[1], expected[1]), 1e-12);
+  EXPECT_EQ(got[0][1].abs().max().item<double>(), 0);
+  EXPECT_EQ(got[0][3].abs().max().item<double>(), 0);
+  EXPECT_EQ(SquaredErrors(hidden, head, targets, numbers)[3].item<double>(), 0);
 }
 
 TEST(ConsistencyCrossEntropyTest, EqualsItsDefinitionAndIsSymmetric) {

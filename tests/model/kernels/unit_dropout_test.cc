@@ -119,6 +119,28 @@ TEST(UnitDropoutTest, ConcreteFactorsFollowTheirDefinition) {
   }
 }
 
+// At a rate near 1 most factors are tiny, and the others are divided by 1 - rate.
+TEST(UnitDropoutTest, ConcreteFactorsOfHighRatesAreAccurate) {
+  constexpr size_t kUnits = 4000, kTokens = 21;
+  const Keys keys = RandomKeys(kTokens, 5);
+  for (const double logit : {8.0, 30.0}) {
+    UnitDropout dropout = DropoutWith(UnitDropout::kConcrete, keys, 0.5f);
+    dropout.logit = static_cast<float>(logit);
+    for (const VectorKernels* level : Levels()) {
+      const Floats factors = Factors(*level, dropout, kUnits, kTokens);
+      for (size_t i = 0; i < factors.size(); ++i) {
+        const size_t t = i % kTokens;
+        const uint32_t bits =
+            DropoutBits(static_cast<uint32_t>(i / kTokens), keys.low[t], keys.high[t]);
+        const double u = ((bits >> 9) + 0.5) * 0x1p-23;
+        const double kept = 1 / (1 + std::exp((logit + std::log(u) - std::log(1 - u)) / 0.1));
+        const double expected = kept * (1 + std::exp(logit));
+        ASSERT_NEAR(factors[i], expected, 1e-3 * expected + 1e-12) << level->name << " " << logit;
+      }
+    }
+  }
+}
+
 TEST(UnitDropoutTest, RateIsWithinFiveSigmaAndNeighborsAreIndependent) {
   constexpr size_t kUnits = 512, kTokens = 512;
   const Keys keys = RandomKeys(kTokens, 4);

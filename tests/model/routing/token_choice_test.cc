@@ -73,6 +73,27 @@ TEST_F(TokenChoiceTest, CosineScoresFollowTheirDefinition) {
   }
 }
 
+TEST_F(TokenChoiceTest, RowsOfZerosHaveCosinesOfZeroAndNoGradient) {
+  const at::Tensor values = at::randn({kExperts, 3}, at::kDouble);
+  values[1].zero_();
+  const at::Tensor x = x_.detach().clone();
+  x[2].zero_();
+  const CosineGate gate{RandomLeaf({3, kWidth}), values.requires_grad_(),
+                        at::zeros({1}, at::kDouble).requires_grad_()};
+  const at::Tensor upstream = at::randn({kTokens, kExperts}, at::kDouble);
+  const std::vector<at::Tensor> leaves = {x.requires_grad_(), gate.projection, gate.vectors};
+  const auto gradients =
+      GradientsOf([&] { return (CosineScores(x, gate) * upstream).sum(); }, leaves);
+  const auto largest = [](const at::Tensor& t) { return t.abs().max().item<double>(); };
+  const at::Tensor scores = CosineScores(x, gate);
+  EXPECT_EQ(largest(scores[2]), 0);
+  EXPECT_EQ(largest(scores.select(1, 1)), 0);
+  EXPECT_EQ(largest(gradients[0][2]), 0);
+  EXPECT_EQ(largest(gradients[2][1]), 0);
+  for (const at::Tensor& gradient : gradients) EXPECT_LT(largest(gradient), 1e6);
+  EXPECT_GT(largest(gradients[0][3]), 0);
+}
+
 TEST_F(TokenChoiceTest, HashScoresNeedTokenIds) {
   v1::RoutingConfig config;
   config.mutable_token()->set_gate(Token::HASH);
@@ -250,6 +271,23 @@ TEST_F(TokenChoiceTest, ScoreThatIsNotANumberNamesItsToken) {
   const Token token = TokenOf(Token::SOFTMAX_OF_CHOSEN, 2);
   EXPECT_THROW(ChooseExperts(scores, token, /*allow_nan=*/false), c10::Error);
   EXPECT_EQ(ChooseExperts(scores, token, /*allow_nan=*/true).chosen.size(0), kTokens);
+}
+
+// The last expert is not chosen where a choice is arbitrary.
+TEST_F(TokenChoiceTest, ScoreThatIsNotANumberReachesTheOutputOfItsTokenOnly) {
+  const at::Tensor scores = scores_.detach().clone();
+  scores[3][kExperts - 1] = std::numeric_limits<double>::quiet_NaN();
+  for (const auto weights :
+       {Token::SOFTMAX_OF_CHOSEN, Token::CHOSEN_OF_SOFTMAX, Token::EQUAL, Token::ONES}) {
+    for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+      const auto as = [&](const at::Tensor& t) { return t.detach().to(type); };
+      const TokenChoice choice = ChooseExperts(as(scores), TokenOf(weights, 2), /*allow_nan=*/true);
+      const at::Tensor undefined =
+          TokenChoiceFfn(as(x_), choice, {as(experts_.gate_up), as(experts_.down)}).isnan().any(1);
+      EXPECT_EQ(undefined.sum().item<int64_t>(), 1) << weights << " " << type;
+      EXPECT_TRUE(undefined[3].item<bool>()) << weights << " " << type;
+    }
+  }
 }
 
 TEST_F(TokenChoiceTest, BalanceLossOfEvenLoadsAndScoresIsOneAndPaddingDoesNotCount) {

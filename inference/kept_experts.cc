@@ -13,6 +13,7 @@
 #include "formats/packed_dataset.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
+#include "model/upcycling.h"
 #include "runs/checkpoint.h"
 #include "trainer/data_loader.h"
 #include "trainer/routing_totals.h"
@@ -39,7 +40,7 @@ absl::Status CheckText(const v1::ModelConfig& model, const fs::path& checkpoint,
                    " tokens, expected at most sequence_length ", model.sequence_length()));
 }
 
-absl::Status CheckKeepable(const v1::RoutingConfig& routing, int num_kept) {
+absl::Status CheckKeepable(const v1::RoutingConfig& routing) {
   if (routing.router() != v1::TOKEN_CHOICE) {
     return absl::InvalidArgumentError(absl::StrCat(
         "keep: the router is ", v1::Router_Name(routing.router()), ", expected TOKEN_CHOICE"));
@@ -51,10 +52,15 @@ absl::Status CheckKeepable(const v1::RoutingConfig& routing, int num_kept) {
                      ", whose choice depends on the number of experts; expected a gate that "
                      "scores each expert, such as LINEAR"));
   }
-  if (num_kept >= 2 && num_kept <= routing.num_experts()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("keep.num_experts: got ", num_kept,
-                                                 ", expected 2 to ", routing.num_experts(),
-                                                 ", the number of experts of the model"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumKept(int num_kept, int num_experts) {
+  if (num_kept >= 2 && num_kept <= num_experts) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "keep.num_experts: got ", num_kept, ", expected 2 to ", num_experts,
+      ", the number of experts of the model",
+      num_kept == 1 ? "; one expert alone is a dense FFN, which --dense makes of it" : ""));
 }
 
 // Returns the most used experts, ascending.
@@ -81,6 +87,67 @@ absl::StatusOr<v1::ModelConfig> KeptConfig(v1::ModelConfig config, int num_kept)
     token->set_document_pool(std::min(token->document_pool(), num_kept));
   }
   return ResolveModelConfig(config);
+}
+
+// Returns the model whose FFNs are one expert each.
+absl::StatusOr<v1::ModelConfig> SingleExpertConfig(const v1::ModelConfig& config) {
+  const v1::RoutingConfig& routing = config.routing();
+  // All other weights of a single expert are 1: they are normalized, or 1 for each.
+  if (routing.token().combine_weights() == v1::TokenRouting::SCORES) {
+    return absl::InvalidArgumentError(
+        "keep: got one expert with combine weights SCORES, which is not a dense FFN, since its "
+        "output is multiplied by its score; expected at least 2");
+  }
+  if (!routing.moe_layers().empty() && ExpertWidth(config) != config.d_ff()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "keep: got one expert of ", ExpertWidth(config), " hidden units beside dense layers of ",
+        config.d_ff(), "; expected experts in all layers, since a dense model has one d_ff"));
+  }
+  v1::ModelConfig dense = DenseCounterpart(config);
+  dense.clear_preset();
+  dense.set_d_ff(static_cast<int32_t>(ExpertWidth(config)));
+  return dense;
+}
+
+// The experts that are kept, ascending, by the beginning of the names of a layer's FFN parameters.
+using KeptByPrefix = std::map<std::string, std::vector<int32_t>>;
+
+// Returns the most used experts of each layer, and records them.
+KeptByPrefix ChooseKept(const ExpertUse& use, int num_kept, v1::Conversion* record) {
+  KeptByPrefix kept;
+  for (const auto& [layer, counts] : use) {
+    const std::vector<int32_t> experts = MostUsed(counts, num_kept);
+    kept[absl::StrCat(LayerPrefix(layer), "mlp.")] = experts;
+    v1::LayerUnits* units = record->add_layers();
+    units->set_layer(layer);
+    units->mutable_experts()->Assign(experts.begin(), experts.end());
+  }
+  return kept;
+}
+
+// Copies the parameters that `to` has, too, with the experts in `kept` one after the other.
+void CopyKept(LanguageModel& from, const KeptByPrefix& kept, LanguageModel& to) {
+  std::map<std::string, std::span<float>> targets;
+  for (const Parameter& parameter : to.parameters()) {
+    targets[DenseName(parameter.name)] = parameter.value;
+  }
+  const auto num_experts = static_cast<size_t>(from.config().routing().num_experts());
+  for (const Parameter& parameter : from.parameters()) {
+    const auto target = targets.find(DenseName(parameter.name));
+    if (target == targets.end()) continue;  // the router, when one expert is left
+    if (parameter.value.size() == target->second.size()) {
+      std::ranges::copy(parameter.value, target->second.begin());
+      continue;
+    }
+    // The experts of every parameter that has become smaller come one after the other.
+    const std::string prefix = parameter.name.substr(0, parameter.name.find("mlp.") + 4);
+    const size_t row = parameter.value.size() / num_experts;
+    auto out = target->second.begin();
+    for (const int32_t expert : kept.at(prefix)) {
+      const auto source = parameter.value.subspan(static_cast<size_t>(expert) * row, row);
+      out = std::ranges::copy(source, out).out;
+    }
+  }
 }
 
 }  // namespace
@@ -112,34 +179,22 @@ absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model, const fs::path& c
 
 absl::StatusOr<ConvertedModel> KeepExperts(LanguageModel& model, const ExpertUse& use,
                                            int num_kept) {
-  RETURN_IF_ERROR(CheckKeepable(model.config().routing(), num_kept));
+  const v1::RoutingConfig& routing = model.config().routing();
+  RETURN_IF_ERROR(CheckKeepable(routing));
+  RETURN_IF_ERROR(CheckNumKept(num_kept, routing.num_experts()));
   ASSIGN_OR_RETURN(const v1::ModelConfig config, KeptConfig(model.config(), num_kept));
   ConvertedModel result;
   ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, /*seed=*/0));
-  std::map<std::string, std::vector<int32_t>> kept_by_prefix;
-  for (const auto& [layer, counts] : use) {
-    const std::vector<int32_t> kept = MostUsed(counts, num_kept);
-    kept_by_prefix[absl::StrCat(LayerPrefix(layer), "mlp.")] = kept;
-    v1::LayerUnits* record = result.record.add_layers();
-    record->set_layer(layer);
-    record->mutable_experts()->Assign(kept.begin(), kept.end());
-  }
-  const int num_experts = model.config().routing().num_experts();
-  for (size_t i = 0; i < model.parameters().size(); ++i) {
-    const Parameter& from = model.parameters()[i];
-    const Parameter& to = result.model->parameters()[i];
-    if (from.shape == to.shape) {
-      std::ranges::copy(from.value, to.value.begin());
-      continue;
-    }
-    // The experts of every parameter that has become smaller come one after the other.
-    const std::string prefix = from.name.substr(0, from.name.find("mlp.") + 4);
-    const size_t row = from.value.size() / static_cast<size_t>(num_experts);
-    float* out = to.value.data();
-    for (const int32_t expert : kept_by_prefix.at(prefix)) {
-      out = std::ranges::copy(from.value.subspan(static_cast<size_t>(expert) * row, row), out).out;
-    }
-  }
+  CopyKept(model, ChooseKept(use, num_kept, &result.record), *result.model);
+  return result;
+}
+
+absl::StatusOr<ConvertedModel> KeepOneExpert(LanguageModel& model, const ExpertUse& use) {
+  RETURN_IF_ERROR(CheckKeepable(model.config().routing()));
+  ASSIGN_OR_RETURN(const v1::ModelConfig config, SingleExpertConfig(model.config()));
+  ConvertedModel result;
+  ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, /*seed=*/0));
+  CopyKept(model, ChooseKept(use, /*num_kept=*/1, &result.record), *result.model);
   return result;
 }
 

@@ -28,9 +28,14 @@ absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model,
 // Returns a model with the `num_kept` most used experts of each layer, in their order; ties go to
 // the lowest index. Tokens use as many experts as before, at most all. InvalidArgument for other
 // routers than TOKEN_CHOICE, gates whose choice depends on the number of experts (RANDOM, HASH),
-// and a number that is not 1 to N.
+// and a number that is not 2 to N.
 absl::StatusOr<ConvertedModel> KeepExperts(LanguageModel& model, const ExpertUse& use,
                                            int num_kept);
+
+// Returns a dense model whose FFNs are the most used expert of each layer. A token with one expert
+// to choose from uses it with the weight 1. InvalidArgument as above, for combine weights SCORES,
+// which are not normalized, and when layers without experts have FFNs of another width.
+absl::StatusOr<ConvertedModel> KeepOneExpert(LanguageModel& model, const ExpertUse& use);
 
 }  // namespace braid
 

@@ -209,6 +209,7 @@ absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path
   FillStatedDefaults(&request);
   ASSIGN_OR_RETURN(const ExpertUse use,
                    CountExpertUse(model, checkpoint, request.dataset_dir(), request.max_windows()));
+  if (request.dense() && request.num_experts() == 1) return KeepOneExpert(model, use);
   ASSIGN_OR_RETURN(ConvertedModel kept, KeepExperts(model, use, request.num_experts()));
   if (request.dense()) {
     ASSIGN_OR_RETURN(kept.model, JoinExperts(*kept.model, /*record=*/nullptr));

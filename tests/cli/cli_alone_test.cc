@@ -74,9 +74,13 @@ TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
   ExpectError(
       Braid({"convert", "run-000001", "--keep", "9", "--used-by", "job-000001", "-o", other}), 2,
       {"got 9, expected 2 to 4"});
-  ExpectError(Braid({"convert", "run-000001", "--keep", "1", "--used-by", "job-000001", "--dense",
-                     "-o", other}),
-              2, {"got 1, expected 2 to 4"});
+  ExpectError(
+      Braid({"convert", "run-000001", "--keep", "1", "--used-by", "job-000001", "-o", other}), 2,
+      {"got 1, expected 2 to 4", "--dense"});
+  const Outcome single = Braid({"convert", "run-000001", "--keep", "1", "--used-by", "job-000001",
+                                "--dense", "-o", (root_ / "single").string()});
+  ASSERT_EQ(single.exit_code, 0) << single.errors;
+  EXPECT_THAT(single.output, HasSubstr("dense, "));
   ExpectError(Braid({"convert", "run-000001", "--experts", "4", "--layers", "", "-o", other}), 2,
               {"--layers", "expected an integer"});
 
@@ -290,6 +294,19 @@ TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {
   EXPECT_EQ(tokens[0]["expired"], false);
   EXPECT_FALSE(tokens[0].contains("hash"));
   EXPECT_EQ(json({"token", "revoke", "ann"}), nlohmann::json({{"revoked", 1}}));
+}
+
+// The mpirun of this test sends the Ctrl-C itself, once doctor waits for it.
+TEST_P(CliAloneTest, CtrlCAtDoctorEndsTheRanksAndLeavesNoDirectory) {
+  const fs::path shared = root_ / "shared", started = root_ / "started";
+  const std::string mpirun = File("mpirun", "#!/bin/sh\necho \"$@\" > '" + started.string() +
+                                                "'\nkill -INT $PPID\nexec sleep 600\n");
+  fs::permissions(mpirun, fs::perms::owner_all);
+  fs::create_directory(shared);
+  ExpectError(Braid({"--mpirun", mpirun, "doctor", "--shared", shared.string()}), 130,
+              {"interrupted"});
+  EXPECT_THAT(Contents(started), HasSubstr((shared / "doctor-").string())) << "made and removed";
+  EXPECT_TRUE(fs::is_empty(shared));
 }
 
 TEST_P(CliAloneTest, ProgramsOfThisMachineAreRefusedWithAServer) {

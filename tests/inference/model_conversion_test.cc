@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "inference/huggingface/model_export.h"
-#include "inference/kept_experts.h"
 #include "inference/weight_noise.h"
 #include "model/config/expert_split_config.h"
 #include "model/config/model_config.h"
@@ -17,6 +16,7 @@
 #include "runs/run_directory.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
+#include "tests/inference/converted_models.h"
 #include "tests/inference/huggingface/exported_models.h"
 #include "trainer/training_state.h"
 
@@ -25,31 +25,6 @@ namespace model_conversion_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-v1::ExpertSplit Split(int num_experts, v1::ExpertSplit::Method method, int active) {
-  v1::ExpertSplit split;
-  split.set_num_experts(num_experts);
-  split.set_method(method);
-  split.set_active_experts(active);
-  return split;
-}
-
-// The largest difference of the logits of two models on the same tokens.
-double LogitDifference(LanguageModel& a, LanguageModel& b) {
-  std::vector<int32_t> tokens(2 * a.config().sequence_length());
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<int32_t>(i * 7 % a.config().vocab_size());
-  }
-  const std::vector<float> x = a.Logits(tokens, 2).value(), y = b.Logits(tokens, 2).value();
-  double difference = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    difference = std::max(difference, std::abs(static_cast<double>(x[i]) - y[i]));
-  }
-  return difference;
-}
-
-// Dense models with FFNs of three matrices, and of two with biases.
-std::vector<v1::ModelConfig> Families() { return {ExportedConfig(1), ExportedGpt2()}; }
 
 TEST(ModelConversionTest, JoiningWhatWasSplitGivesTheSameBytes) {
   for (const v1::ModelConfig& config : Families()) {
@@ -125,41 +100,6 @@ TEST(ModelConversionTest, EveryGateButReluHasASplitThatAddsUpToTheDenseFunction)
       }
     }
   }
-}
-
-TEST(ModelConversionTest, KeptExpertsAreTheMostUsedAndComputeWhatTheyDid) {
-  for (const v1::ModelConfig& config : Families()) {
-    const auto dense = RandomModel(config);
-    ASSERT_OK_AND_ASSIGN(auto all,
-                         SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 4)));
-    ExpertUse use;
-    for (int layer = 0; layer < dense->config().num_layers(); ++layer) use[layer] = {5, 1, 9, 5};
-    ASSERT_OK_AND_ASSIGN(auto kept, KeepExperts(*all.model, use, 2));
-    EXPECT_THAT(kept.record.layers(0).experts(), ElementsAre(0, 2));  // the tie to the lowest
-    EXPECT_EQ(kept.model->config().routing().num_experts(), 2);
-    EXPECT_EQ(kept.model->config().d_ff(), dense->config().d_ff() / 2);
-    // The same function as with the outputs of the others set to zero, and as their dense FFN.
-    for (const Parameter& p : all.model->parameters()) {
-      if (p.name.find("experts.down_proj") == std::string::npos) continue;
-      const size_t expert = p.value.size() / 4;
-      for (const size_t dropped : {1, 3}) {
-        std::ranges::fill(p.value.subspan(dropped * expert, expert), 0.0f);
-      }
-    }
-    EXPECT_LT(LogitDifference(*kept.model, *all.model), 1e-5);
-    ASSERT_OK_AND_ASSIGN(const auto joined, JoinExperts(*kept.model, nullptr));
-    EXPECT_LT(LogitDifference(*joined, *all.model), 1e-5);
-  }
-}
-
-TEST(ModelConversionTest, ExpertsThatCannotBeKeptAreNamed) {
-  const auto dense = RandomModel(ExportedConfig(1));
-  EXPECT_THAT(KeepExperts(*dense, {}, 1).status().message(),
-              HasSubstr("keep: the router is DENSE, expected TOKEN_CHOICE"));
-  ASSERT_OK_AND_ASSIGN(auto all,
-                       SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::CONTIGUOUS, 4)));
-  EXPECT_EQ(KeepExperts(*all.model, {}, 5).status().message(),
-            "keep.num_experts: got 5, expected 2 to 4, the number of experts of the model");
 }
 
 TEST(ModelConversionTest, LayersMayCountFromTheLast) {

@@ -15,12 +15,10 @@
 #include "client/data_order.h"
 #include "client/terminal/explanation_tables.h"
 #include "proto/stated_defaults.h"
+#include "rpc/explanation_limits.h"
 
 namespace braid {
 namespace {
-
-// The limit of ExplainInstances in pipeline/jobs/pipeline_service.cc.
-constexpr int64_t kMaxInstances = 65'536;
 
 struct ExplainOptions {
   std::string id, run, document;
@@ -210,17 +208,17 @@ absl::StatusOr<nlohmann::json> ExplainDocumentIn(Session& session, PipelineClien
   }
   if (!session.json) {
     if (subject.order.mixture != nullptr) std::cout << "dataset of " << subject.job.id() << "\n";
-    PrintDocument(response, steps, std::cout);
-    if (!subject.order.run.empty() && !steps.empty() &&
-        std::ranges::all_of(steps, [](const auto& s) { return s.empty(); })) {
-      std::cout << "none of these instances was trained on by " << subject.order.run << "\n";
-    }
+    PrintDocument(response, steps, subject.order.run, std::cout);
     std::cout << std::flush;
     return nullptr;
   }
   nlohmann::json json = AsJson(response);
   json["job"] = subject.job.id();
   if (with_steps) json["order"] = AsJson(subject.order);
+  // The fate is that of the corpus job; the run may have trained on none of the spans.
+  if (!subject.order.run.empty()) {
+    json["trained_on"] = std::ranges::any_of(steps, [](const auto& s) { return !s.empty(); });
+  }
   for (size_t i = 0; i < steps.size(); ++i) json["spans"][i]["steps"] = steps[i];
   return json;
 }
@@ -329,7 +327,7 @@ void AddExplainCommand(CommandLine& program) {
   command
       ->add_option("--global-batch-size", options->batch,
                    "Sequences per step of a run that is only planned (default: 4)")
-      ->check(IntegerBetween(1, kMaxInstances))
+      ->check(IntegerBetween(1, kMaxExplainedInstances))
       ->excludes(run);
   command->add_option("--seed", options->seed, "Seed of such a run (default: 0)")
       ->check(Seed())

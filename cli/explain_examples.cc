@@ -222,7 +222,10 @@ absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& p
     if (json) continue;
     out << place << ": instance " << span.instance << ", tokens " << span.instance_offset << ":"
         << span.instance_offset + span.length << "\n";
-    if (!subject.order.run.empty()) {
+    if (subject.order.run.empty()) continue;
+    if (steps.empty()) {
+      out << "not trained on by " << subject.order.run << "\n";
+    } else {
       out << "steps of " << subject.order.run << ": " << absl::StrJoin(steps, ", ") << "\n";
     }
   }

@@ -1,5 +1,7 @@
 #include "client/terminal/explanation_tables.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -26,18 +28,33 @@ const char* Repeats(const v1::ExplainDocumentResponse& document) {
                                 : "exact duplicate of ";
 }
 
+// Returns the outcome for a document of the dataset, which training with `steps` need not have read
+// (PrintDocument).
+std::string FateInDataset(const v1::ExplainDocumentResponse& document,
+                          const std::vector<std::vector<int64_t>>& steps, const std::string& run) {
+  const bool unread =
+      !steps.empty() && std::ranges::all_of(steps, [](const auto& s) { return s.empty(); });
+  std::string fate = unread ? "in the dataset" : "trained on";
+  if (!document.evaluation_text().empty()) {
+    absl::StrAppend(&fate, ", although it shares text with ", OneLine(document.evaluation_text()),
+                    " (\"", OneLine(document.shared_words()), "\")");
+  }
+  if (unread) {
+    absl::StrAppend(&fate, run.empty() ? "; in none of the planned steps" : "; not trained on by ",
+                    run);
+  }
+  return fate;
+}
+
 // Returns the outcome for the document.
-std::string Fate(const v1::ExplainDocumentResponse& document) {
+std::string Fate(const v1::ExplainDocumentResponse& document,
+                 const std::vector<std::vector<int64_t>>& steps, const std::string& run) {
   const std::string other = OneLine(document.counterpart());
   const std::string similarity =
       absl::StrFormat("cosine %.3f, 5-gram Jaccard %.3f", document.cosine(), document.jaccard());
   switch (document.fate()) {
     case v1::DOCUMENT_TRAINED_ON:
-      return document.evaluation_text().empty()
-                 ? "trained on"
-                 : absl::StrCat("trained on, although it shares text with ",
-                                OneLine(document.evaluation_text()), " (\"",
-                                OneLine(document.shared_words()), "\")");
+      return FateInDataset(document, steps, run);
     case v1::DOCUMENT_DUPLICATE:
       return absl::StrCat(Repeats(document), other, " (", similarity, "); not trained on");
     case v1::DOCUMENT_HELD_OUT:
@@ -100,12 +117,13 @@ void PrintInstance(const v1::InstanceExplanation& instance, const std::vector<in
 }
 
 void PrintDocument(const v1::ExplainDocumentResponse& document,
-                   const std::vector<std::vector<int64_t>>& steps, std::ostream& out) {
+                   const std::vector<std::vector<int64_t>>& steps, const std::string& run,
+                   std::ostream& out) {
   const auto field = [&](const std::string& name, const std::string& value) {
     if (!value.empty()) out << absl::StrFormat("%-12s %s\n", name, value);
   };
   field("document", OneLine(document.document()));
-  field("fate", Fate(document));
+  field("fate", Fate(document, steps, run));
   field("domain", OneLine(document.domain()));
   field("file", OneLine(document.source_file()));
   if (document.fate() == v1::DOCUMENT_REJECTED) {

@@ -19,10 +19,12 @@ std::string OneLine(const std::string& text);
 void PrintInstance(const v1::InstanceExplanation& instance, const std::vector<int64_t>& steps,
                    std::ostream& out);
 
-// Prints the outcome for a document and its spans. `steps` has the steps that read the instance of
-// each span, or is empty.
+// Prints the outcome for a document and its spans. `steps` has the steps that trained on the
+// instance of each span, or is empty when no training is described. They are those of `run`, or of
+// training that is only planned when it is empty.
 void PrintDocument(const v1::ExplainDocumentResponse& document,
-                   const std::vector<std::vector<int64_t>>& steps, std::ostream& out);
+                   const std::vector<std::vector<int64_t>>& steps, const std::string& run,
+                   std::ostream& out);
 
 }  // namespace braid
 

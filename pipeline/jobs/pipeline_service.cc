@@ -26,6 +26,7 @@
 #include "pipeline/jobs/job_worker.h"
 #include "pipeline/store/stage_store.h"
 #include "proto/stated_defaults.h"
+#include "rpc/explanation_limits.h"
 #include "rpc/grpc_caller.h"
 #include "rpc/grpc_event_stream.h"
 #include "rpc/grpc_status.h"
@@ -44,9 +45,8 @@ constexpr std::chrono::milliseconds kProgressInterval{250};
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Limits of ExplainInstances and ExplainDocument.
+// Limit of ExplainInstances and ExplainDocument.
 constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
-constexpr int kMaxInstances = 65536;
 
 template <class Request>
 int64_t ExcerptBytes(Request request) {
@@ -226,9 +226,10 @@ class PipelineServiceImpl final : public PipelineServiceBase {
 
   absl::StatusOr<v1::ExplainInstancesResponse> Instances(
       const v1::ExplainInstancesRequest& request) {
-    if (request.instances_size() > kMaxInstances) {
+    if (request.instances_size() > kMaxExplainedInstances) {
       return absl::InvalidArgumentError(absl::StrCat("instances: got ", request.instances_size(),
-                                                     ", expected at most ", kMaxInstances));
+                                                     ", expected at most ",
+                                                     kMaxExplainedInstances));
     }
     ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
     const int64_t excerpt_bytes = ExcerptBytes(request);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/explanation_limits.h"
 
 namespace braid {
 namespace {
@@ -21,7 +22,8 @@ constexpr int64_t kPromptBytes = int64_t{1} << 20;
 constexpr std::array kExceptions = {
     FieldLimit{.field = "braid.v1.CorpusSpec.paths", .max_elements = 65536},
     FieldLimit{.field = "braid.v1.DescribeCorpusRequest.paths", .max_elements = 65536},
-    FieldLimit{.field = "braid.v1.ExplainInstancesRequest.instances", .max_elements = 65536},
+    FieldLimit{.field = "braid.v1.ExplainInstancesRequest.instances",
+               .max_elements = kMaxExplainedInstances},
     FieldLimit{
         .field = "braid.v1.GenerateRequest.prompt", .max_bytes = kPromptBytes, .is_text = true},
     FieldLimit{

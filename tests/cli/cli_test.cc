@@ -121,6 +121,22 @@ TEST_P(CliTest, ExplainsTheStepsOfARun) {
   const Outcome by_seed = Braid({"explain", "job-000001", "--seed", "5", "--step", "3", "--json"});
   EXPECT_EQ(nlohmann::json::parse(of_run.output)["instances"],
             nlohmann::json::parse(by_seed.output)["instances"]);
+  // Documents that a fourth step would read.
+  const auto later = nlohmann::json::parse(
+      Braid({"explain", "job-000001", "--seed", "5", "--step", "4", "--json"}).output);
+  int num_untrained = 0;
+  for (const auto& instance : later["instances"]) {
+    const std::string document = instance["spans"][0]["document"];
+    const std::string text = Braid({"explain", "run-000001", "--document", document}).output;
+    const auto explained = nlohmann::json::parse(
+        Braid({"explain", "run-000001", "--document", document, "--json"}).output);
+    bool trained = false;
+    for (const auto& span : explained["spans"]) trained |= !span["steps"].empty();
+    EXPECT_EQ(explained.value("trained_on", !trained), trained) << explained.dump(1);
+    EXPECT_THAT(text, HasSubstr(trained ? " trained on\n" : "not trained on by run-000001\n"));
+    num_untrained += trained ? 0 : 1;
+  }
+  EXPECT_GT(num_untrained, 0);
   ASSERT_EQ(Submit({Corpus(), "--order", "RANDOM"}).exit_code, 0) << Contents(root_ / "err");
   ExpectError(Braid({"explain", "job-000002", "--run", "run-000001", "--step", "1"}), 2,
               {"run-000001", "the dataset of job-000002"});

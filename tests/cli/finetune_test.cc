@@ -355,6 +355,11 @@ TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {
                   .ok());
   EXPECT_THAT(Braid({"explain", "run-000001", "--document", "x.jsonl:9"}),
               HasSubstr("x.jsonl:9: not trained on: empty answer"));
+  // A run that has done no step.
+  fs::create_directory(root_ / "early");
+  fs::copy(root_ / "home/runs/run-000001/run.textproto", root_ / "early/run.textproto");
+  EXPECT_THAT(Braid({"explain", (root_ / "early").string(), "--document", place}),
+              HasSubstr("\nnot trained on by " + (root_ / "early").string() + "\n"));
   // A run has its own order, however it is named.
   for (const std::string& id :
        {std::string("run-000001"), (root_ / "home/runs/run-000001").string()}) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "client/terminal/stage_figures.h"
 
@@ -55,7 +57,7 @@ TEST(ExplanationTablesTest, DescribesEveryOutcome) {
     document.set_jaccard(0.9);
     document.set_reject_reason("too long");
     std::ostringstream out;
-    PrintDocument(document, {}, out);
+    PrintDocument(document, {}, "", out);
     return out.str();
   };
   EXPECT_THAT(printed(v1::DOCUMENT_TRAINED_ON), HasSubstr("trained on"));
@@ -70,7 +72,7 @@ TEST(ExplanationTablesTest, DescribesEveryOutcome) {
   const auto described = [&document](v1::DocumentFate fate) {
     document.set_fate(fate);
     std::ostringstream out;
-    PrintDocument(document, {}, out);
+    PrintDocument(document, {}, "", out);
     return out.str();
   };
   EXPECT_THAT(described(v1::DOCUMENT_CONTAMINATED), HasSubstr("quiz.jsonl:2 (\"which of these\")"));
@@ -79,6 +81,28 @@ TEST(ExplanationTablesTest, DescribesEveryOutcome) {
   document.set_counterpart("other");
   document.set_containment(0.75);
   EXPECT_THAT(described(v1::DOCUMENT_OVERLAPS_HELD_OUT), HasSubstr("75.0 % of the 13-word runs"));
+}
+
+TEST(ExplanationTablesTest, TheFateIsThatInTheTrainingWhoseStepsAreShown) {
+  v1::ExplainDocumentResponse document;
+  document.set_fate(v1::DOCUMENT_TRAINED_ON);
+  for (const int64_t instance : {3, 4}) document.add_spans()->set_instance(instance);
+  const auto printed = [&document](const std::vector<std::vector<int64_t>>& steps,
+                                   const std::string& run) {
+    std::ostringstream out;
+    PrintDocument(document, steps, run, out);
+    return out.str();
+  };
+  EXPECT_THAT(printed({{}, {7}}, "run-000001"), HasSubstr(" trained on\n"));
+  EXPECT_THAT(printed({{}, {}}, "run-000001"),
+              HasSubstr(" in the dataset; not trained on by run-000001\n"));
+  EXPECT_THAT(printed({{}, {}}, ""), HasSubstr(" in the dataset; in none of the planned steps\n"));
+  EXPECT_THAT(printed({}, ""), HasSubstr(" trained on\n")) << "no training is described";
+  document.set_evaluation_text("quiz.jsonl:2");
+  document.set_shared_words("which of these");
+  EXPECT_THAT(printed({{}, {}}, "run-000001"),
+              HasSubstr(" in the dataset, although it shares text with quiz.jsonl:2 (\"which of "
+                        "these\"); not trained on by run-000001\n"));
 }
 
 TEST(StageFiguresTest, OmitsUnknownFiguresOfAStage) {

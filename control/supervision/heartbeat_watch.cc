@@ -141,11 +141,13 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindSilent(double limit, dou
     age = std::max(age, now - rank.changed_at);
   }
   if (hang.ranks.empty()) return std::nullopt;
-  const size_t others = ranks_.size() - hang.ranks.size();
-  hang.cause = absl::StrCat(
-      "no heartbeat from ", NamesOf(hang.ranks), " for ", Seconds(age),
-      " (expected once a second), last at step ", hang.ranks.front().step(), "; ",
-      others > 0 ? absl::StrCat(others, " other ranks report") : "the other ranks are silent too");
+  hang.cause = absl::StrCat("no heartbeat from ", NamesOf(hang.ranks), " for ", Seconds(age),
+                            " (expected once a second), last at step ", hang.ranks.front().step());
+  if (const size_t others = ranks_.size() - hang.ranks.size(); others > 0) {
+    absl::StrAppend(&hang.cause, "; ", others, " other ranks report");
+  } else if (world_size_ > 1) {
+    absl::StrAppend(&hang.cause, "; the other ranks are silent too");
+  }
   return hang;
 }
 
@@ -187,7 +189,8 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindStuck(double limit, doub
   }
   std::vector<std::string> phases;
   for (const auto& [number, rank] : ranks_) {
-    if (Waits(rank.beat)) continue;
+    // A single rank has no other one to wait for.
+    if (Waits(rank.beat) && world_size_ > 1) continue;
     hang.ranks.push_back(rank.beat);
     phases.push_back(absl::StrCat(NameOf(rank.beat), " in phase ", rank.beat.phase()));
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/file_error.h"
 #include "base/file_lock.h"
 #include "base/status_macros.h"
 #include "control/launch/launch_lock.h"
@@ -37,9 +38,9 @@ bool IsPreparedItem(const std::string& id) {
   return absl::StartsWith(id, absl::StrCat(kPreparedDirectory, "/"));
 }
 
-absl::Status IsUsed(const std::string& id, const std::string& user) {
+absl::Status IsUsed(const std::string& id, const std::string& users) {
   return absl::FailedPreconditionError(absl::StrCat(
-      id, " is needed: ", user, "; first delete what uses it, or all of it in one command"));
+      id, " is needed: ", users, "; first delete what uses it, or all of it in one command"));
 }
 
 // Holds a run that has ended as it is: nothing can start it again meanwhile.
@@ -70,7 +71,9 @@ absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id
     absl::StatusOr<FileLock> launch = TryLockLaunch(run);
     absl::StatusOr<FileLock> supervisor = TakeSupervisorLock(run);
     for (const absl::Status& status : {launch.status(), supervisor.status()}) {
-      if (absl::IsUnavailable(status) || absl::IsAlreadyExists(status)) {
+      // A lock file that cannot be opened or locked says nothing about who holds it.
+      if (!IsSystemError(status) &&
+          (absl::IsUnavailable(status) || absl::IsAlreadyExists(status))) {
         return absl::FailedPreconditionError(
             absl::StrCat(id, " is being started or still has a supervisor; stop it first"));
       }
@@ -146,8 +149,8 @@ absl::StatusOr<HomeDeletion::Reservations> HomeDeletion::Reserve(const std::stri
   while (true) {
     ASSIGN_OR_RETURN(const std::vector<StoredItem> items, items_.Read(HomeItems::Detail::kUses));
     const std::set<std::string> freed = DirectoriesFreed(items, id, options.gone);
-    const std::string user = UserOf(items, freed, id, options.gone);
-    if (!user.empty()) return IsUsed(id, user);
+    const std::string users = UsersOf(items, freed, id, options.gone);
+    if (!users.empty()) return IsUsed(id, users);
     std::erase_if(reserved, [&](const auto& entry) { return !freed.contains(entry.first); });
     if (reserved.size() == freed.size()) return reserved;
     for (const std::string& directory : freed) {

@@ -7,8 +7,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace braid {
+namespace {
+
+// More than these would hide what to do, at the end of the message.
+constexpr size_t kMaxNamedUsers = 5;
+
+}  // namespace
 
 void SortForDeletion(std::vector<StoredItem>* items) {
   // A run comes before a job of the same moment, since it may use the job.
@@ -56,18 +63,25 @@ std::set<std::string> DirectoriesFreed(std::span<const StoredItem> items, const 
   return freed;
 }
 
-std::string UserOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
-                   const std::string& id, const std::set<std::string>& gone) {
+std::string UsersOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
+                    const std::string& id, const std::set<std::string>& gone) {
+  std::vector<std::string> users;
   for (const StoredItem& item : items) {
     if (item.id == id || gone.contains(item.id) || directories.empty()) continue;
+    const auto used = std::ranges::find_if(
+        item.uses, [&](const std::string& directory) { return directories.contains(directory); });
     if (item.uses_unknown) {
-      return absl::StrCat(item.id, ", whose settings are damaged, may use ", *directories.begin());
-    }
-    for (const std::string& directory : item.uses) {
-      if (directories.contains(directory)) return absl::StrCat(item.id, " uses ", directory);
+      users.push_back(
+          absl::StrCat(item.id, ", whose settings are damaged, may use ", *directories.begin()));
+    } else if (used != item.uses.end()) {
+      users.push_back(absl::StrCat(item.id, " uses ", *used));
     }
   }
-  return "";
+  const size_t num_named = std::min(users.size(), kMaxNamedUsers);
+  const size_t num_others = users.size() - num_named;
+  users.resize(num_named);
+  return absl::StrCat(absl::StrJoin(users, "; "),
+                      num_others > 0 ? absl::StrCat("; and ", num_others, " more") : "");
 }
 
 }  // namespace braid

@@ -54,11 +54,12 @@ std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const Rete
 std::set<std::string> DirectoriesFreed(std::span<const StoredItem> items, const std::string& id,
                                        const std::set<std::string>& gone);
 
-// Returns an item that uses one of `directories`, as in "run-000003 uses store/pack-0123", or "".
-// An item whose uses are unknown counts as one.
-// The item `id` and those in `gone` do not count.
-std::string UserOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
-                   const std::string& id, const std::set<std::string>& gone);
+// Returns which items use one of `directories`, in their order, or "":
+//   "run-000009 uses store/pack-0123; run-000003 uses store/pack-0123"
+// Five are named and the others counted. An item whose uses are unknown counts as a user; the item
+// `id` and those in `gone` do not.
+std::string UsersOf(std::span<const StoredItem> items, const std::set<std::string>& directories,
+                    const std::string& id, const std::set<std::string>& gone);
 
 }  // namespace braid
 

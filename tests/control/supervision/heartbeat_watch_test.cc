@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runs/run_spec.h"
 #include "tests/control/supervision/fake_ranks.h"
 
@@ -77,6 +78,28 @@ TEST(HeartbeatWatchTest, RankThatDoesNotWaitIsTheOneThatHangs) {
   EXPECT_EQ(found.at, 16);
   EXPECT_THAT(RanksOf(found.hang), ElementsAre(3));
   EXPECT_THAT(found.hang.cause, HasSubstr("rank 3 on h1 in phase data, while 3 other ranks wait"));
+}
+
+TEST(HeartbeatWatchTest, AHangOfASingleRankIsDescribedWithoutOtherRanks) {
+  for (const char* phase : {"data", "communication"}) {
+    HeartbeatWatch watch(1, "n", {}, 0);
+    FakeRanks ranks(1);
+    ranks[0].set_phase(phase);
+    const Found found =
+        WatchFor(60, &watch, [&](int second) { return ranks.Beat(second, std::min(second, 10)); });
+    EXPECT_EQ(found.at, 16) << phase;
+    EXPECT_THAT(RanksOf(found.hang), ElementsAre(0));
+    EXPECT_FALSE(found.hang.all_wait);
+    EXPECT_EQ(found.hang.cause,
+              absl::StrCat("no step after 10 for 6.0 s: rank 0 on h0 in phase ", phase));
+  }
+  HeartbeatWatch watch(1, "n", {}, 0);
+  FakeRanks ranks(1);
+  const Found silent = WatchFor(60, &watch, [&](int second) {
+    return second < 20 ? ranks.Beat(second, second) : ranks.Beat(second, 20, {0});
+  });
+  EXPECT_EQ(silent.hang.cause,
+            "no heartbeat from rank 0 on h0 for 6.0 s (expected once a second), last at step 19");
 }
 
 TEST(HeartbeatWatchTest, WhenAllWaitTheLinksAreSuspect) {

@@ -300,6 +300,22 @@ TEST_F(GateTest, ADrainEndsWatchesAtOnceAndWaitsForTheRest) {
   EXPECT_EQ(drain.wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
+// The drain looks for watches between the admission of this one and its entry among the calls.
+TEST_F(GateTest, AWatchThatBeginsDuringADrainEndsWithIt) {
+  records_->AtNextStart([this] { gate_->Drain(std::chrono::milliseconds(0)); });
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::WatchJobRequest slow;
+  slow.set_id("slow");
+  auto watch = stub_->WatchJob(&context, slow);
+  v1::JobEvent event;
+  while (watch->Read(&event)) {
+  }
+  const grpc::Status ended = watch->Finish();
+  EXPECT_EQ(ended.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_THAT(ended.error_message(), HasSubstr("watch again to continue"));
+}
+
 TEST_F(GateTest, HeadersArriveBeforeTheFirstResponse) {
   grpc::ClientContext context;
   SetDeadline(&context);

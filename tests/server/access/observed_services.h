@@ -8,9 +8,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "braid/v1/embedding.grpc.pb.h"
@@ -111,8 +113,19 @@ class EchoEmbedding final : public v1::EmbeddingService::Service {
 class KeptRecords final : public CallObserver {
  public:
   void OnStart(const std::string&) override {
+    std::function<void()> at_start;
+    {
+      const std::lock_guard lock(mutex_);
+      ++num_started_;
+      at_start = std::exchange(at_start_, nullptr);
+    }
+    if (at_start) at_start();
+  }
+  // Calls `at_start` once, when the next call was admitted and the gate does not yet count it among
+  // its calls.
+  void AtNextStart(std::function<void()> at_start) {
     const std::lock_guard lock(mutex_);
-    ++num_started_;
+    at_start_ = std::move(at_start);
   }
   void OnEnd(const CallRecord& record, bool started) override {
     const std::lock_guard lock(mutex_);
@@ -148,6 +161,7 @@ class KeptRecords final : public CallObserver {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<CallRecord> records_;
+  std::function<void()> at_start_;
   int num_started_ = 0, num_ended_ = 0;
 };
 

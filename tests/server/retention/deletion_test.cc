@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/directory_use.h"
+#include "control/launch/launch_lock.h"
 #include "control/run_store.h"
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/store/stage_store.h"
@@ -73,6 +74,11 @@ TEST_F(DeletionTest, KeepsWhatAnotherJobOrRunUses) {
   const std::string job = home_.AddJob({.outputs = {"i1", "t1", "p1"}});
   const std::string run = home_.AddRun({.dataset = home_.Output("p1")});
   ExpectRefused({job}, StatusCode::kFailedPrecondition, run + " uses store/pack-1111");
+  const std::string second = home_.AddRun({.dataset = home_.Output("p1"), .created = 1500});
+  EXPECT_FAILS(Delete({job}), StatusCode::kFailedPrecondition,
+               job + " is needed: " + second + " uses store/pack-1111",
+               "; " + run + " uses store/pack-1111", "; first delete what uses it");
+  ASSERT_OK(Delete({second}));
   // Initialized from a run by id, by path, and from one of its checkpoints.
   const std::vector<std::string> starts = {
       run, (home_ / ("runs/" + run)).string(),
@@ -116,6 +122,27 @@ TEST_F(DeletionTest, RefusesWhatHasNotEnded) {
   ExpectRefused({ended, "run-000077"}, StatusCode::kNotFound, "run-000077");
   ExpectRefused({ended, "nonsense"}, StatusCode::kNotFound, "nonsense");
   EXPECT_FAILS(Delete({}), StatusCode::kInvalidArgument, "ids");
+}
+
+TEST_F(DeletionTest, NamesTheCauseWhenALockCannotBeTaken) {
+  const std::string run = home_.AddRun();
+  for (const char* const name : {"launch.lock", "supervisor.lock"}) {
+    const std::string place = absl::StrCat("runs/", run, "/", name);
+    const fs::path lock = home_ / place;
+    fs::remove(lock);
+    fs::create_directory(lock);
+    ExpectRefused({run}, StatusCode::kInvalidArgument, place + ": Is a directory");
+    fs::remove(lock);
+    fs::create_symlink(run, lock);
+    ExpectRefused({run}, StatusCode::kUnavailable, place + ": Too many levels of symbolic");
+    fs::remove(lock);
+  }
+  {
+    const auto launch = LockLaunch(RunDirectory(home_ / ("runs/" + run)));
+    ASSERT_OK(launch);
+    ExpectRefused({run}, StatusCode::kFailedPrecondition, run + " is being started");
+  }
+  ASSERT_OK(Delete({run}));
 }
 
 TEST_F(DeletionTest, RefusesWhatIsBeingRead) {

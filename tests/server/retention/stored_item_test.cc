@@ -7,6 +7,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace braid {
 namespace stored_item_test {
@@ -34,13 +35,28 @@ TEST(StoredItemTest, DirectoriesOfSeveralJobsAreFreedWithTheLastOfThem) {
   EXPECT_THAT(DirectoriesFreed(items, "job-3", {}), IsEmpty());
 }
 
-TEST(StoredItemTest, AUserIsAnotherItemThatIsNotGone) {
+TEST(StoredItemTest, UsersAreOtherItemsThatAreNotGone) {
   const std::vector<StoredItem> items = {RunItem("run-1", 3, {"store/p"}),
                                          JobItem("job-1", 1, {"store/p"})};
-  EXPECT_EQ(UserOf(items, {"store/p"}, "job-1", {}), "run-1 uses store/p");
-  EXPECT_EQ(UserOf(items, {"store/p"}, "job-1", {"run-1"}), "");
-  EXPECT_EQ(UserOf(items, {"store/p"}, "run-1", {}), "") << "an item does not keep itself";
-  EXPECT_EQ(UserOf(items, {"store/q"}, "job-1", {}), "");
+  EXPECT_EQ(UsersOf(items, {"store/p"}, "job-1", {}), "run-1 uses store/p");
+  EXPECT_EQ(UsersOf(items, {"store/p"}, "job-1", {"run-1"}), "");
+  EXPECT_EQ(UsersOf(items, {"store/p"}, "run-1", {}), "") << "an item does not keep itself";
+  EXPECT_EQ(UsersOf(items, {"store/q"}, "job-1", {}), "");
+}
+
+TEST(StoredItemTest, FiveUsersAreNamedOnceEachAndTheOthersCounted) {
+  std::vector<StoredItem> items;
+  std::vector<std::string> named;
+  for (int i = 1; i <= 7; ++i) {
+    items.push_back(RunItem(absl::StrCat("run-", i), i, {"store/p", "store/q"}));
+    if (i <= 5) named.push_back(absl::StrCat("run-", i, " uses store/p"));
+    const std::string others = i <= 5 ? "" : absl::StrCat("; and ", i - 5, " more");
+    EXPECT_EQ(UsersOf(items, {"store/p", "store/q"}, "job-1", {}),
+              absl::StrCat(absl::StrJoin(named, "; "), others));
+  }
+  items[1].uses_unknown = true;
+  EXPECT_EQ(UsersOf({items.data(), 2}, {"store/q"}, "job-1", {}),
+            "run-1 uses store/q; run-2, whose settings are damaged, may use store/q");
 }
 
 TEST(StoredItemTest, UsersAreDeletedBeforeWhatTheyUse) {

@@ -100,9 +100,7 @@ void ProductsByToken::Run(const float* values, std::span<const float* const> mat
     const int64_t count = std::min(PackedBlocks(), NumBlocks() - first);
 #pragma omp for schedule(static)
     for (int64_t e = 0; e < shape_.num_experts; ++e) {
-      for (int64_t i = 0; i < count; ++i) {
-        Pack(e, BlockOf(first + i), matrices, packed + i * size + e * expert_size);
-      }
+      Pack(e, matrices, first, count, packed + e * expert_size, size);
     }
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < num_blocks_ * count; ++i) {
@@ -112,12 +110,17 @@ void ProductsByToken::Run(const float* values, std::span<const float* const> mat
   }
 }
 
-void ProductsByToken::Pack(int64_t expert, const Features& features,
-                           std::span<const float* const> matrices, float* packed) const {
+void ProductsByToken::Pack(int64_t expert, std::span<const float* const> matrices, int64_t first,
+                           int64_t count, float* packed, int64_t stride) const {
+  const Features last = BlockOf(first + count - 1);
+  const int64_t whole = last.count == kBlockFeatures ? count : count - 1;
+  float* rest = packed + whole * stride;
   for (const float* const matrix : matrices) {
-    const float* row = matrix + expert * shape_.hidden * shape_.width + features.first;
-    for (int64_t u = 0; u < shape_.hidden; ++u, row += shape_.width, packed += features.count) {
-      std::copy_n(row, features.count, packed);
+    const float* row = matrix + expert * shape_.hidden * shape_.width + first * kBlockFeatures;
+    for (int64_t u = 0; u < shape_.hidden; ++u, row += shape_.width, packed += kBlockFeatures) {
+      Vector().copy_blocks(row, whole, kBlockFeatures, stride, packed);
+      if (whole == count) continue;
+      rest = std::copy_n(row + whole * kBlockFeatures, last.count, rest);
     }
   }
 }

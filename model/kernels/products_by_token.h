@@ -47,8 +47,10 @@ class ProductsByToken {
   int64_t NumBlocks() const;
   int64_t PackedBlocks() const;
   Features BlockOf(int64_t i) const;
-  void Pack(int64_t expert, const Features& features, std::span<const float* const> matrices,
-            float* packed) const;
+  // Copies the expert's rows, `count` blocks of features from block `first` on: block i to packed +
+  // i * stride, [depth, features].
+  void Pack(int64_t expert, std::span<const float* const> matrices, int64_t first, int64_t count,
+            float* packed, int64_t stride) const;
   void RunBlock(int64_t block, const Features& features, const float* values, int64_t depth,
                 const float* packed, Kernels* kernels, float* out) const;
 

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/fused_ffn.h"
+#include "model/kernels/scratch.h"
 #include "model/language_model.h"
 #include "tests/model/tensor_bytes.h"
 
@@ -188,6 +190,23 @@ int64_t DecoderBytes(const v1::ModelConfig& config) {
 }
 
 // The key-value cache holds key heads only: a quarter for four query heads per key head.
+TEST(ActivationMemoryTest, ScratchOfExpertsOfFewUnitsIsCounted) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  v1::ModelConfig config = ActivationConfig(16, 300, v1::TOKEN_CHOICE);
+  config.set_d_ff(1024);  // 64 units of each expert, more than half of what a row of D floats takes
+  config.mutable_routing()->mutable_token()->clear_expert_d_ff();
+  config.mutable_routing()->mutable_token()->set_active_experts(8);
+  config = ResolveModelConfig(config).value();
+  double held = 0;
+  // A new thread has no scratch memory yet.
+  std::thread([&] {
+    PeakBytes(config, 8);
+    held = static_cast<double>(Scratch::HeldByThread() * sizeof(float));
+  }).join();
+  const auto foreseen = static_cast<double>(ActivationsOf(config, 8).scratch_bytes);
+  EXPECT_NEAR(foreseen / held, 1, 0.2);
+}
+
 TEST(DecoderMemoryTest, CacheShrinksByTheGroup) {
   std::vector<int64_t> bytes;
   for (const int key_heads : {8, 2}) {

@@ -158,14 +158,13 @@ int64_t ScratchFloats(const LayerShape& s) {
     // The output rows of a phase's pairs, and two slabs of rows beside a tile (routed_ffn.cc).
     const int64_t pairs = std::min<int64_t>(s.tokens * s.active, kPhasePairs);
     ffn = std::max(ffn, pairs * s.width + 2 * std::min<int64_t>(pairs, kSlabPairs) * s.width);
-    // Instead, for experts of few units: d(gate) and d(up) of a group's pairs, and packed rows of
-    // at most 8 blocks of 64 features (products_by_token.cc).
+    // Instead, for experts of few units: d(gate) and d(up) of a group's pairs, and packed rows.
     const int64_t group = std::max(kGroupTokens, kPhasePairs / s.active);
     const int64_t group_pairs = std::min(s.tokens, group) * s.active;
-    if (s.units <= 64 && group_pairs >= 64 * s.experts) {
-      const int64_t blocks =
-          std::min({(s.width + 63) / 64, group_pairs / s.experts / 64, int64_t{8}});
-      ffn = std::max(ffn, 2 * s.units * (group_pairs + blocks * 64 * s.experts));
+    const RoutedFfnShape routed = {s.tokens, s.width, s.units, s.experts, s.active};
+    if (ProductsByToken::Suits(routed, group_pairs)) {
+      ffn = std::max(
+          ffn, 2 * s.units * group_pairs + ProductsByToken::PackedSize(routed, group_pairs, 2));
     }
   }
   // Forward holds q, k and v; backward, at most, the gradients of k and v of every query head.

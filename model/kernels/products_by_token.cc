@@ -11,12 +11,9 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kMaxUnits = 64, kMinPairs = 64;
 // Pairs of an expert in a block of tokens, on average: most have fewer than a panel.
 constexpr int64_t kBlockPairs = 56;
 constexpr int64_t kMaxBlockTokens = 512;
-// The most blocks of features whose matrix rows are packed together.
-constexpr int64_t kMaxPackedBlocks = 8;
 
 }  // namespace
 
@@ -46,10 +43,6 @@ class ProductsByToken::Kernels {
   std::array<std::optional<SmallGemm>, kPanelTokens + 1> by_pairs_;
 };
 
-bool ProductsByToken::Suits(const RoutedFfnShape& shape, const SortedPairs& sorted) {
-  return shape.hidden <= kMaxUnits && std::ssize(sorted.pairs) >= kMinPairs * shape.num_experts;
-}
-
 ProductsByToken::ProductsByToken(const RoutedFfnShape& shape, const SortedPairs& sorted,
                                  const float* weights)
     : shape_(shape),
@@ -72,22 +65,9 @@ ProductsByToken::ProductsByToken(const RoutedFfnShape& shape, const SortedPairs&
   for (int32_t& token : tokens_) token %= static_cast<int32_t>(block_tokens_);
 }
 
-int64_t ProductsByToken::NumBlocks() const {
-  return (shape_.width + kBlockFeatures - 1) / kBlockFeatures;
-}
-
 ProductsByToken::Features ProductsByToken::BlockOf(int64_t i) const {
   const int64_t first = i * kBlockFeatures;
   return {first, std::min(kBlockFeatures, shape_.width - first)};
-}
-
-int64_t ProductsByToken::PackedBlocks() const {
-  const int64_t pairs = std::ssize(tokens_) / shape_.num_experts;
-  return std::min({NumBlocks(), pairs / kBlockFeatures, kMaxPackedBlocks});
-}
-
-int64_t ProductsByToken::PackedSize(int64_t num_matrices) const {
-  return PackedBlocks() * kBlockFeatures * num_matrices * shape_.hidden * shape_.num_experts;
 }
 
 void ProductsByToken::Run(const float* values, std::span<const float* const> matrices,
@@ -96,8 +76,9 @@ void ProductsByToken::Run(const float* values, std::span<const float* const> mat
   // The packed rows of a block of features are adjacent, expert by expert: they are read in order.
   const int64_t expert_size = depth * kBlockFeatures, size = shape_.num_experts * expert_size;
   Kernels kernels(depth);
-  for (int64_t first = 0; first < NumBlocks(); first += PackedBlocks()) {
-    const int64_t count = std::min(PackedBlocks(), NumBlocks() - first);
+  const int64_t num_blocks = NumBlocks(shape_), most = PackedBlocks(shape_, std::ssize(tokens_));
+  for (int64_t first = 0; first < num_blocks; first += most) {
+    const int64_t count = std::min(most, num_blocks - first);
 #pragma omp for schedule(static)
     for (int64_t e = 0; e < shape_.num_experts; ++e) {
       Pack(e, matrices, first, count, packed + e * expert_size, size);

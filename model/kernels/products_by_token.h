@@ -2,12 +2,14 @@
 #ifndef BRAID_MODEL_KERNELS_PRODUCTS_BY_TOKEN_H_
 #define BRAID_MODEL_KERNELS_PRODUCTS_BY_TOKEN_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "model/kernels/expert_slabs.h"
 #include "model/kernels/routed_ffn.h"
+#include "model/kernels/token_panels.h"
 
 namespace braid {
 
@@ -20,16 +22,24 @@ namespace braid {
 // threads.
 class ProductsByToken {
  public:
-  // Returns whether this is faster than products in rows of D floats: an expert has at most 64
-  // units, and 64 pairs or more on average.
-  static bool Suits(const RoutedFfnShape& shape, const SortedPairs& sorted);
+  // The most hidden units of an expert: one tile of a panel.
+  static constexpr int64_t kMaxUnits = 64;
+
+  // Returns whether this is faster than products in rows of D floats for `pairs` pairs that are not
+  // absent: an expert has few units, and 64 pairs or more on average.
+  static bool Suits(const RoutedFfnShape& shape, int64_t pairs) {
+    return shape.hidden <= kMaxUnits && pairs >= kMinPairs * shape.num_experts;
+  }
+
+  // Returns the floats that Run() needs for packed rows of `num_matrices` matrices, at most as many
+  // as the values have. Requires Suits().
+  static int64_t PackedSize(const RoutedFfnShape& shape, int64_t pairs, int64_t num_matrices) {
+    return PackedBlocks(shape, pairs) * kBlockFeatures * num_matrices * shape.hidden *
+           shape.num_experts;
+  }
 
   // `weights` [T, k] are factors of the pairs, nullptr for 1. Requires Suits().
   ProductsByToken(const RoutedFfnShape& shape, const SortedPairs& sorted, const float* weights);
-
-  // Returns the floats that Run() needs for packed rows of `num_matrices` matrices, at most as many
-  // as the values have.
-  int64_t PackedSize(int64_t num_matrices) const;
 
   // Computes out [T, D] from values [pairs, depth], in sorted order, where depth is F times the
   // number of matrices [N, F, D], at most 2. To be called by all threads of a parallel region with
@@ -44,8 +54,17 @@ class ProductsByToken {
     int64_t first, count;
   };
 
-  int64_t NumBlocks() const;
-  int64_t PackedBlocks() const;
+  static constexpr int64_t kMinPairs = 64;
+  // The most blocks of features whose matrix rows are packed together.
+  static constexpr int64_t kMaxPackedBlocks = 8;
+
+  static int64_t NumBlocks(const RoutedFfnShape& shape) {
+    return (shape.width + kBlockFeatures - 1) / kBlockFeatures;
+  }
+  static int64_t PackedBlocks(const RoutedFfnShape& shape, int64_t pairs) {
+    return std::min(
+        {NumBlocks(shape), pairs / shape.num_experts / kBlockFeatures, kMaxPackedBlocks});
+  }
   Features BlockOf(int64_t i) const;
   // Copies the expert's rows, `count` blocks of features from block `first` on: block i to packed +
   // i * stride, [depth, features].

@@ -31,7 +31,7 @@ class RoutedForward : public RoutedPass {
     const int64_t values_size = 3 * kRoutedTileRows * kPanelTokens;
     const int64_t own_size = blocks_size() + packed_size() + values_size;
     const int64_t pairs_size = pair_rows_size(shape_.hidden);
-    const int64_t shared_size = by_token_ ? by_token_->PackedSize(1) : 0;
+    const int64_t shared_size = by_token_size(1);
     Scratch scratch(pairs_size + shared_size + num_threads * own_size + 3 * Scratch::kPadding);
     pair_rows_ = scratch.Take(pairs_size);
     shared_ = scratch.Take(shared_size);

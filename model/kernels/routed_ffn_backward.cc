@@ -41,7 +41,7 @@ class RoutedBackward : public RoutedPass {
     const int64_t values_size = 3 * largest_slab_ * packed_rows();
     const int64_t pairs_size = pair_rows_size(2 * shape_.hidden);
     const int64_t own_size = (trained_ ? 2 : 1) * blocks_size() + packed_size() + values_size;
-    const int64_t shared_size = by_token_ ? by_token_->PackedSize(2) : 0;
+    const int64_t shared_size = by_token_size(2);
     Scratch scratch(pairs_size + shared_size + num_threads * own_size + 3 * Scratch::kPadding);
     pair_rows_ = scratch.Take(pairs_size);
     float* const shared = scratch.Take(shared_size);

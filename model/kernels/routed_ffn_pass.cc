@@ -39,7 +39,7 @@ RoutedPass::RoutedPass(const TokenGroup& group, const FfnMatrices& matrices, con
       slab_pairs_(slab_pairs),
       sorted_(SortByExpert({group.experts.chosen, static_cast<size_t>(shape_.num_pairs())},
                            shape_.num_experts)),
-      by_token_(ProductsByToken::Suits(shape_, sorted_)
+      by_token_(ProductsByToken::Suits(shape_, std::ssize(sorted_.pairs))
                     ? std::make_optional<ProductsByToken>(shape_, sorted_, weights)
                     : std::nullopt),
       phases_(CutIntoPhases(sorted_, by_token_ ? shape_.num_pairs() : kPhasePairs, &order_)),

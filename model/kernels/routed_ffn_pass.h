@@ -20,6 +20,7 @@ namespace braid {
 
 // Hidden units of an expert that are multiplied together.
 inline constexpr int64_t kRoutedTileRows = 64;
+static_assert(ProductsByToken::kMaxUnits <= kRoutedTileRows);
 // Tiles of an expert that are packed together, where the rows of their three matrices take no more
 // than this many floats: half of a second-level cache of 1 MiB at D 512.
 inline constexpr int64_t kPackedTiles = 2;
@@ -102,6 +103,11 @@ class RoutedPass {
   int64_t packed_rows() const { return PackedRows(shape_); }
   // The room for packed rows of all three matrices, in either form.
   int64_t packed_size() const { return 3 * packed_rows() * row_stride_; }
+  // The room for what ProductsByToken packs.
+  int64_t by_token_size(int64_t num_matrices) const {
+    if (!by_token_) return 0;
+    return ProductsByToken::PackedSize(shape_, std::ssize(sorted_.pairs), num_matrices);
+  }
   // The room for what a phase leaves for each pair: a row of D floats, or `depth` values that
   // by_token_ multiplies.
   int64_t pair_rows_size(int64_t depth) const {

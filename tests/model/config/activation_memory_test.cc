@@ -189,7 +189,6 @@ int64_t DecoderBytes(const v1::ModelConfig& config) {
   return counter->now();
 }
 
-// The key-value cache holds key heads only: a quarter for four query heads per key head.
 TEST(ActivationMemoryTest, ScratchOfExpertsOfFewUnitsIsCounted) {
   if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
   v1::ModelConfig config = ActivationConfig(16, 300, v1::TOKEN_CHOICE);
@@ -207,6 +206,7 @@ TEST(ActivationMemoryTest, ScratchOfExpertsOfFewUnitsIsCounted) {
   EXPECT_NEAR(foreseen / held, 1, 0.2);
 }
 
+// The key-value cache holds key heads only: a quarter for four query heads per key head.
 TEST(DecoderMemoryTest, CacheShrinksByTheGroup) {
   std::vector<int64_t> bytes;
   for (const int key_heads : {8, 2}) {

@@ -7,12 +7,10 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "model/kernels/fused_ffn.h"
-#include "model/kernels/scratch.h"
 #include "model/kernels/token_panels.h"
 
 namespace braid {
@@ -359,51 +357,6 @@ TEST(RoutedFfnKernelTest, AllExpertsWithWeightsOfOneHaveTheBitsOfTheDenseKernel)
   FusedFfnForward({1, kTokens, kWidth, kHidden * kExperts, 1}, x.data(), nullptr, matrices, nullptr,
                   dense.data(), 2);
   EXPECT_EQ(routed, dense);
-}
-
-TEST(RoutedFfnKernelTest, NoScratchGrowsWithTheNumberOfExperts) {
-  if (!HasFusedFfn()) GTEST_SKIP() << "no kernels for this CPU";
-  constexpr int64_t kTokens = 2048, kWidth = 32, kActive = 2;
-  const auto scratch_of = [](int64_t experts, int64_t hidden) {
-    const Floats values(std::max(kTokens * kWidth, experts * hidden * kWidth), 0.1f);
-    Floats out(values.size()), gradients(values.size());
-    std::vector<int32_t> chosen;
-    for (int64_t t = 0; t < kTokens; ++t) {
-      const int32_t first = static_cast<int32_t>(t % (experts - 1));
-      chosen.insert(chosen.end(), {first, first + 1});
-    }
-    const RoutedFfnShape shape = {kTokens, kWidth, hidden, experts, kActive};
-    const ChosenExperts choice = {chosen.data(), nullptr};
-    Floats kept(RoutedKeptSize(shape, choice));
-    const FfnMatrices matrices = {values.data(), values.data(), values.data()};
-    int64_t held = 0;
-    // A new thread has no scratch memory yet.
-    std::thread([&] {
-      RoutedFfnForward(shape, values.data(), choice, matrices, kept.data(), out.data(), 2);
-      RoutedFfnBackward(shape, values.data(), choice, matrices, kept.data(), values.data(),
-                        out.data(), nullptr, {gradients.data(), gradients.data(), gradients.data()},
-                        2);
-      held = Scratch::HeldByThread();
-    }).join();
-    return held;
-  };
-  const int64_t of_few = scratch_of(8, 70);
-  EXPECT_GT(of_few, kTokens * kActive * kWidth);
-  EXPECT_LE(scratch_of(256, 70), of_few);
-  // Experts of few units: split further, copied, and with few pairs of each.
-  const int64_t of_few_units = scratch_of(8, 48);
-  EXPECT_LE(scratch_of(64, 6), of_few_units);
-  EXPECT_LE(scratch_of(64, 48), 2 * of_few_units);
-  EXPECT_LE(scratch_of(256, 48), of_few_units);
-}
-
-TEST(RoutedFfnKernelTest, KeepsTheShareOfADenseFfnForBackward) {
-  const RoutedFfnShape shape = {4096, 512, 128, 16, 4};
-  const FfnShape dense = {1, 4096, 512, 2048, 1};
-  std::vector<int32_t> chosen(4096 * 4, 7);
-  EXPECT_EQ(4 * RoutedKeptSize(shape, {chosen.data(), nullptr}), dense.kept_size());
-  std::fill_n(chosen.begin(), 4096, -1);
-  EXPECT_EQ(16 * RoutedKeptSize(shape, {chosen.data(), nullptr}), 3 * dense.kept_size());
 }
 
 }  // namespace routed_ffn_test

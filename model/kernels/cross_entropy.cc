@@ -65,13 +65,14 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, cons
   at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       float* row = values + i * v;
-      // An ignored row is computed as if for output 0; the caller zeroes what comes of it.
-      const int64_t right = std::max<int64_t>(target[i], 0);
+      if (target[i] < 0) {
+        std::fill_n(row, v, 0.0f);
+        loss[i] = squared[i] = more[i] = 0;
+        continue;
+      }
       // Whatever the losses need of the logits is read before softmax_row overwrites them.
-      const float logit = row[right];
-      more[i] = smoothing == 0 || target[i] < 0
-                    ? 0
-                    : static_cast<float>(smoothing * (logit - MeanOf(row, v)));
+      const float logit = row[target[i]];
+      more[i] = smoothing == 0 ? 0 : static_cast<float>(smoothing * (logit - MeanOf(row, v)));
       const float log_sum = Vector().softmax_row(row, v);
       if (asked.z_loss != 0) {
         const float factor = 1 + static_cast<float>(2 * asked.z_loss) * log_sum;
@@ -81,9 +82,9 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, cons
         const auto share = static_cast<float>(smoothing / static_cast<double>(v));
         for (int64_t j = 0; j < v; ++j) row[j] -= share;
       }
-      row[right] -= static_cast<float>(1 - smoothing);
-      loss[i] = target[i] < 0 ? 0 : log_sum - logit;
-      squared[i] = target[i] < 0 ? 0 : log_sum * log_sum;
+      row[target[i]] -= static_cast<float>(1 - smoothing);
+      loss[i] = log_sum - logit;
+      squared[i] = log_sum * log_sum;
     }
   });
 }
@@ -95,7 +96,8 @@ void StoreLosses(const at::Tensor& log_probabilities, const Targets& targets, at
                 .squeeze(1));
 }
 
-// Returns d loss / d logits [n, V], which may use the memory of the logits; fills `losses`.
+// Returns d loss / d logits [n, V], 0 where ignored, which may use the memory of the logits; fills
+// `losses`.
 at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
                           const HeadLoss& asked, const ChunkLosses& losses) {
   if (IsSinglePrecision(logits)) {
@@ -113,7 +115,8 @@ at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Ta
   p.exp_();
   if (asked.z_loss != 0) p.mul_(1 + 2 * asked.z_loss * log_sum);
   p.sub_(smoothing / static_cast<double>(p.size(1)));
-  return p.scatter_add_(1, split.index, at::full_like(split.index, smoothing - 1, p.options()));
+  p.scatter_add_(1, split.index, at::full_like(split.index, smoothing - 1, p.options()));
+  return p.masked_fill_(split.ignored, 0);
 }
 
 // As LogitGradients, for the logits before their soft cap: y = c tanh(x / c) has the derivative
@@ -121,7 +124,8 @@ at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Ta
 at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
                            const HeadLoss& loss, const ChunkLosses& losses) {
   if (loss.soft_cap == 0) return LogitGradients(logits, targets, split, loss, losses);
-  at::Tensor squashed = logits.div_(loss.soft_cap).tanh_();
+  // Logits of ignored tokens may be no numbers, and the derivative multiplies them by 0.
+  at::Tensor squashed = logits.div_(loss.soft_cap).tanh_().masked_fill_(split.ignored, 0);
   // A new tensor: LogitGradients may overwrite it, and the derivative needs `squashed` afterwards.
   const at::Tensor gradient =
       LogitGradients(squashed * loss.soft_cap, targets, split, loss, losses);
@@ -152,13 +156,12 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
       const Targets chunk_targets = SplitTargets(targets.narrow(0, start, n));
       const at::Tensor p = CappedGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),
                                            chunk_targets, loss, losses.Narrow(start, n));
-      // Rows of ignored tokens are zeroed in the operands [n, D] of the two products, which are
-      // narrower than the logits [n, V].
+      // The gradients p of ignored tokens are 0, but what their hidden states hold may be no
+      // number.
       if (trains_head) dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
       at::Tensor place = dhidden.narrow(0, start, n);
       // `place` is not initialized; with beta 0 it is not read.
       at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
-      place.masked_fill_(chunk_targets.ignored, 0);
     }
     context->save_for_backward({dhidden, dhead});
     context->mark_non_differentiable({losses.token});
@@ -223,7 +226,7 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
             1, own.index, at::full_like(own.index, -1, log_own.options()));
         gradient.add_(PairedChunk::LogitGradient(log_own, log_other), c);
         gradient.mul_(0.5 * scale).masked_fill_(own.ignored, 0);
-        dhead.addmm_(gradient.t(), rows_of);
+        dhead.addmm_(gradient.t(), rows_of.masked_fill(own.ignored, 0));
         at::Tensor out = dhidden.narrow(0, place, n);
         at::mm_out(out, gradient, head);
       };

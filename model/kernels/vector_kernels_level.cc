@@ -196,7 +196,7 @@ void ExpShifted(float* __restrict values, const float* __restrict shift, size_t 
   for (size_t r = 0; r < rows; ++r) {
     float* row = values + r * columns;
 #pragma omp simd
-    for (size_t q = 0; q < columns; ++q) row[q] = std::exp(row[q] - shift[q]);
+    for (size_t q = 0; q < columns; ++q) row[q] = ExpOrZero(row[q] - shift[q]);
   }
 }
 
@@ -212,7 +212,7 @@ void SoftmaxBlock(float* __restrict scores, float* __restrict maximum, float* __
   }
 #pragma omp simd
   for (size_t q = 0; q < columns; ++q) {
-    correction[q] = std::exp(correction[q] - maximum[q]);
+    correction[q] = ExpOrZero(correction[q] - maximum[q]);
     sum[q] *= correction[q];
   }
   ExpShifted(scores, maximum, rows, columns);

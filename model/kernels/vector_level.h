@@ -4,6 +4,7 @@
 #ifndef BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
 #define BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +61,19 @@ static inline void Store(float* p, Vec v) { *reinterpret_cast<Unaligned*>(p) = v
 // 1 / (1 + exp(-x)). Below -88 the exponential overflows, and the reciprocal of infinity is NaN in
 // fast math. The bound changes no result by more than 2e-35.
 static inline float Sigmoid(float x) { return 1.0f / (1.0f + std::exp(-(x > -80 ? x : -80))); }
+
+// exp(x), but 0 below -80, where the C library's vector function computes the elements one by one:
+// that made blocks with masked scores, -inf, take 4 to 9 times as long. NaN stays NaN. Bits are
+// compared and masked instead of numbers, because fast math would drop NaN, and would move exp out
+// of a choice between two arguments.
+static inline float ExpOrZero(float x) {
+  constexpr uint32_t kLowest = std::bit_cast<uint32_t>(-80.0f);
+  constexpr uint32_t kRange = std::bit_cast<uint32_t>(-__builtin_inff()) - kLowest;
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint32_t below = -static_cast<uint32_t>(bits - kLowest <= kRange);  // all ones or zero
+  const float e = std::exp(std::bit_cast<float>((bits & ~below) | (kLowest & below)));
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(e) & ~below);
+}
 #endif
 
 }  // namespace braid

@@ -145,6 +145,37 @@ TEST(CrossEntropyTest, IgnoredTokensHaveNoLossAndNoGradient) {
   EXPECT_EQ(TokenLosses(hidden, head, targets)[3].item<double>(), 0);
 }
 
+// In both precisions, with a soft cap, and for pairs of passes.
+TEST(CrossEntropyTest, IgnoredHiddenStatesThatAreNotNumbersHaveNoInfluence) {
+  at::manual_seed(11);
+  const at::Tensor targets = at::tensor({2, -1, 6, -1}, at::kLong);
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const at::Tensor head = at::randn({7, 3}, type).requires_grad_();
+    at::Tensor finite = at::randn({4, 3}, type), broken = finite.clone();
+    finite[1].fill_(0), finite[3].fill_(0);
+    broken[1].fill_(std::numeric_limits<double>::quiet_NaN());
+    broken[3].fill_(std::numeric_limits<double>::infinity());
+    const auto expect_equal = [&](auto loss) {
+      const auto gradients = [&](const at::Tensor& values) {
+        const at::Tensor hidden = values.clone().requires_grad_();
+        return GradientsOf([&] { return loss(hidden); }, {hidden, head});
+      };
+      const auto got = gradients(broken), expected = gradients(finite);
+      EXPECT_EQ(MaxDifference(got[0], expected[0]), 0);
+      EXPECT_EQ(MaxDifference(got[1], expected[1]), 0);
+    };
+    for (const HeadLoss& asked :
+         {HeadLoss{}, HeadLoss{.soft_cap = 3, .z_loss = .1, .label_smoothing = .2}}) {
+      expect_equal([&](const at::Tensor& hidden) {
+        return CrossEntropy(hidden, head, targets, 1, asked).total;
+      });
+    }
+    expect_equal([&](const at::Tensor& hidden) {
+      return ConsistencyCrossEntropy(at::cat({hidden, hidden}), head, targets, 1, 2).total;
+    });
+  }
+}
+
 TEST(CrossEntropyTest, SurvivesExtremeLogits) {
   const at::Tensor hidden = at::tensor({500.0, -500.0}, at::kFloat).view({2, 1});
   const at::Tensor head = at::tensor({1.0, 0.0}, at::kFloat).view({2, 1});

@@ -236,6 +236,21 @@ TEST_P(VectorKernelsTest, SoftmaxByBlocksEqualsSoftmaxOfAll) {
   }
 }
 
+TEST_P(VectorKernelsTest, ExponentialsOfMaskedScoresAreZero) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float masked : {-81.0f, -88.0f, -104.0f, -1e30f, -infinity}) {
+    for (size_t at : {0, 5, 18}) {
+      std::vector<float> values(19, -79.0f);
+      values[at] = masked;
+      kernels().exp_shifted(values.data(), std::vector<float>(19, 0.0f).data(), 1, values.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double expected = i == at ? 0 : std::exp(-79.0);
+        EXPECT_NEAR(values[i], expected, 1e-6 * expected) << kernels().name << " " << masked;
+      }
+    }
+  }
+}
+
 TEST_P(VectorKernelsTest, SoftmaxRowAndItsLogSum) {
   for (size_t size : {1, 16, 83}) {
     const std::vector<float> scores = Random(size);
@@ -271,6 +286,12 @@ TEST_P(VectorKernelsTest, NanPropagates) {
     EXPECT_TRUE(std::isnan(y[0])) << kernels().name;
     kernels().softmax_block(x.data(), maximum.data(), sum.data(), correction.data(), 1, x.size());
     EXPECT_TRUE(std::isnan(sum[at])) << kernels().name;
+    for (const float value : {nan, -nan}) {
+      std::vector<float> exponents(19, 0.0f);
+      exponents[at] = value;
+      kernels().exp_shifted(exponents.data(), std::vector<float>(19, 0.0f).data(), 1, 19);
+      EXPECT_TRUE(std::isnan(exponents[at])) << kernels().name;
+    }
     std::vector<float> row(19, 1.0f);
     row[at] = nan;
     EXPECT_TRUE(std::isnan(kernels().softmax_row(row.data(), row.size()))) << kernels().name;

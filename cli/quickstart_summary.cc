@@ -11,10 +11,10 @@
 namespace braid {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
-json Domains(const v1::Evaluation& dense, const v1::Evaluation& moe) {
-  json domains = json::object();
+Json Domains(const v1::Evaluation& dense, const v1::Evaluation& moe) {
+  Json domains = Json::object();
   for (const v1::DomainEvaluation& domain : dense.domains()) {
     domains[domain.domain()] = {{"dense_perplexity", domain.perplexity_after_first_segment()},
                                 {"num_tokens", domain.num_tokens_after_first_segment()}};
@@ -33,8 +33,8 @@ double MedianTokensPerSecond(std::span<const v1::StepMetrics> metrics) {
   return rates[rates.size() / 2];
 }
 
-json Runs(const QuickstartResults& results) {
-  json runs = json::object();
+Json Runs(const QuickstartResults& results) {
+  Json runs = Json::object();
   for (const auto& [name, result] : results) {
     runs[name] = {{"id", result.run.id()},
                   {"tokens_per_second", MedianTokensPerSecond(result.metrics)},
@@ -79,7 +79,7 @@ std::string SummaryJson(const QuickstartSettings& settings, const v1::Job& simil
   const auto& random_dense = results.at("dense-random");
   const auto& random_moe = results.at("moe-random");
   const v1::JobResult& corpus = similarity_job.result();
-  const json summary = {
+  const Json summary = {
       {"corpus", settings.paths},
       {"steps", settings.num_steps},
       {"domains", Domains(dense.evaluation, moe.evaluation)},
@@ -107,7 +107,7 @@ std::string SummaryJson(const QuickstartSettings& settings, const v1::Job& simil
 absl::Status CheckSameSettings(const std::string& summary_json,
                                const std::filesystem::path& workdir,
                                const QuickstartSettings& settings) {
-  const json summary = json::parse(summary_json, nullptr, /*allow_exceptions=*/false);
+  const Json summary = Json::parse(summary_json, nullptr, /*allow_exceptions=*/false);
   if (!summary.is_object()) {
     return absl::DataLossError(absl::StrCat((workdir / "summary.json").string(),
                                             " is damaged; remove it to write it again"));
@@ -123,15 +123,15 @@ absl::Status CheckSameSettings(const std::string& summary_json,
 }
 
 std::string RunIdOf(const std::string& summary_json, const std::string& name) {
-  return json::parse(summary_json)["runs"][name]["id"];
+  return Json::parse(summary_json)["runs"][name]["id"];
 }
 
 void PrintSummary(const std::string& summary_json, std::ostream& out) {
-  const json summary = json::parse(summary_json);
-  const auto number = [](const json& value) {
+  const Json summary = Json::parse(summary_json);
+  const auto number = [](const Json& value) {
     return absl::StrFormat("%.2f", value.get<double>());
   };
-  const auto nats = [](const json& value) { return absl::StrFormat("%.3f", value.get<double>()); };
+  const auto nats = [](const Json& value) { return absl::StrFormat("%.3f", value.get<double>()); };
   std::vector<std::vector<std::string>> rows = {{"HELD-OUT PERPLEXITY", "DENSE", "SOFT-MOE 8E"}};
   for (const auto& [name, domain] : summary["domains"].items()) {
     rows.push_back({name, number(domain["dense_perplexity"]), number(domain["moe_perplexity"])});

@@ -35,7 +35,7 @@ endif()
 # braid_library(NAME <name> SRCS ... [DEPS ...] [FAST]) defines the static library braid_<name>,
 # linked as braid::<name>, compiled with -O2 if it is FAST. Its files are compiled in batches of
 # BRAID_BATCH_SIZE, so names in anonymous namespaces must be unique within a room.
-set(BRAID_BATCH_SIZE 10 CACHE STRING "Source files in a translation unit of BRAID_UNITY")
+set(BRAID_BATCH_SIZE 20 CACHE STRING "Source files in a translation unit of BRAID_UNITY")
 function(braid_library)
   cmake_parse_arguments(ARG "FAST" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(braid_${ARG_NAME} STATIC ${ARG_SRCS})

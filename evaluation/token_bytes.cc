@@ -9,17 +9,6 @@ namespace {
 
 // U+2581, the symbol that SentencePiece uses for a space.
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
-constexpr size_t kBytePieceSize = std::string_view("<0x0A>").size();
-
-int32_t BytesOfPiece(std::string_view piece) {
-  if (piece.size() == kBytePieceSize && piece.starts_with("<0x") && piece.ends_with(">")) return 1;
-  size_t bytes = piece.size();
-  for (size_t at = piece.find(kSpaceSymbol); at != std::string_view::npos;
-       at = piece.find(kSpaceSymbol, at + kSpaceSymbol.size())) {
-    bytes -= kSpaceSymbol.size() - 1;
-  }
-  return static_cast<int32_t>(bytes);
-}
 
 // Scales `bytes` so that they sum to `total`, rounding the running sum.
 void Scale(int64_t total, std::span<int32_t> bytes) {
@@ -41,9 +30,8 @@ TokenBytes MeasureTokens(const Tokenizer& tokenizer) {
   std::vector<bool> spaced;
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     const bool marker = id == tokenizer.eos_id() || id == tokenizer.bos_id();
-    const std::string piece = marker ? "" : tokenizer.Piece(id);
-    table.of_token.push_back(BytesOfPiece(piece));
-    spaced.push_back(piece.starts_with(kSpaceSymbol));
+    table.of_token.push_back(marker ? 0 : tokenizer.TextBytes(id));
+    spaced.push_back(!marker && tokenizer.Piece(id).starts_with(kSpaceSymbol));
   }
   const std::vector<int32_t> letter = tokenizer.Encode("a");
   if (!letter.empty() && spaced[letter[0]]) table.takes_dummy_space = std::move(spaced);

@@ -12,7 +12,7 @@
 namespace braid {
 
 struct TokenBytes {
-  // [V] bytes of UTF-8; 0 for <s> and </s>, which have no text.
+  // [V] bytes of UTF-8; 0 for special tokens such as <s> and </s>, which have no text.
   std::vector<int32_t> of_token;
   // [V] whether a document that begins with this token, maybe after <s>, has one byte less: the
   // space that the tokenizer adds before every text. Empty when it adds none.

@@ -208,6 +208,11 @@ std::string ByteLevelTokenizer::Piece(int32_t id) const {
   return pieces_[static_cast<size_t>(id)];
 }
 
+int32_t ByteLevelTokenizer::TextBytes(int32_t id) const {
+  BRAID_CHECK(id >= 0 && id < vocab_size()) << id << " of " << vocab_size();
+  return static_cast<int32_t>(bytes_[static_cast<size_t>(id)].size());
+}
+
 std::optional<int32_t> ByteLevelTokenizer::FindPiece(std::string_view piece) const {
   const auto found = ids_.find(absl::string_view(piece.data(), piece.size()));
   return found == ids_.end() ? std::nullopt : std::optional(found->second);

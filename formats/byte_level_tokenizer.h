@@ -31,6 +31,7 @@ class ByteLevelTokenizer : public Tokenizer {
   std::vector<int32_t> Encode(std::string_view text) const override;
   std::string Decode(std::span<const int32_t> tokens) const override;
   std::string Piece(int32_t id) const override;
+  int32_t TextBytes(int32_t id) const override;
   std::optional<int32_t> FindPiece(std::string_view piece) const override;
   bool ForEachPiece(std::string_view text, absl::FunctionRef<void(std::string_view)> piece,
                     absl::FunctionRef<void(int32_t)> token) const override;

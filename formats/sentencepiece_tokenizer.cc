@@ -15,6 +15,7 @@ namespace {
 
 // U+2581, which stands for a space in pieces.
 constexpr std::string_view kTokenizerSpaceSymbol = "\xE2\x96\x81";
+constexpr size_t kBytePieceSize = std::string_view("<0x0A>").size();
 
 // Receives a text, or the message of a call that failed.
 void AssignText(void* context, const char* text, size_t size) {
@@ -131,6 +132,18 @@ std::string SentencePieceTokenizer::Piece(int32_t id) const {
   std::string piece;
   api_->id_to_piece(model_, id, &piece, AssignText);
   return piece;
+}
+
+int32_t SentencePieceTokenizer::TextBytes(int32_t id) const {
+  if (id == eos_id() || id == bos_id()) return 0;
+  const std::string piece = Piece(id);
+  if (piece.size() == kBytePieceSize && piece.starts_with("<0x") && piece.ends_with(">")) return 1;
+  size_t bytes = piece.size();
+  for (size_t at = piece.find(kTokenizerSpaceSymbol); at != std::string::npos;
+       at = piece.find(kTokenizerSpaceSymbol, at + kTokenizerSpaceSymbol.size())) {
+    bytes -= kTokenizerSpaceSymbol.size() - 1;
+  }
+  return static_cast<int32_t>(bytes);
 }
 
 std::optional<int32_t> SentencePieceTokenizer::FindPiece(std::string_view piece) const {

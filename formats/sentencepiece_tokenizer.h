@@ -35,6 +35,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::vector<int32_t> Encode(std::string_view text) const override;
   std::string Decode(std::span<const int32_t> tokens) const override;
   std::string Piece(int32_t id) const override;
+  int32_t TextBytes(int32_t id) const override;
   std::optional<int32_t> FindPiece(std::string_view piece) const override;
   const WordBoundaries* word_boundaries() const override {
     return word_boundaries_.known ? &word_boundaries_ : nullptr;

@@ -58,6 +58,9 @@ class Tokenizer {
 
   // Returns one piece as the model's file has it, e.g. "\u2581the", "\u0120the" or "</s>".
   virtual std::string Piece(int32_t id) const = 0;
+  // Returns the number of bytes of text that a token stands for: 0 for the special tokens of a
+  // tokenizer.json, and for BOS and EOS of SentencePiece, whose dummy space counts.
+  virtual int32_t TextBytes(int32_t id) const = 0;
   // Returns the id of a piece; nullopt if the model has no such piece. Does not search the pieces
   // one by one.
   virtual std::optional<int32_t> FindPiece(std::string_view piece) const = 0;

@@ -10,6 +10,7 @@
 #include "formats/indexed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 
@@ -91,6 +92,27 @@ TEST_F(EvaluationTextTest, BytesOfATokenAreWhatItAddsToTheText) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     sum += bytes[i];
     EXPECT_EQ(sum, static_cast<int64_t>(tokenizer_->Decode({tokens.data(), i + 1}).size())) << i;
+  }
+}
+
+// The vocabulary of such a tokenizer spells a space, a newline and a byte above 127 with two bytes.
+TEST_F(EvaluationTextTest, BytesOfByteLevelTokensAreThoseOfTheTextNotOfTheSpelling) {
+  nlohmann::json json = TinyTokenizer({});
+  const auto control = static_cast<int32_t>(json["model"]["vocab"].size() + 1);
+  json["added_tokens"].push_back({{"id", control}, {"content", "<|user|>"}, {"special", true}});
+  const auto tokenizer = Tokenizer::Parse(json.dump(), "tokenizer.json").value();
+  const TokenBytes table = MeasureTokens(*tokenizer);
+  EXPECT_TRUE(table.takes_dummy_space.empty());
+  ASSERT_EQ(std::ssize(table.of_token), tokenizer->vocab_size());
+  EXPECT_EQ(table.of_token[tokenizer->FindPiece("\u0120the").value()], 4);
+  EXPECT_EQ(table.of_token[tokenizer->eos_id()], 0);
+  EXPECT_EQ(table.of_token[control], 0);
+  for (int32_t byte = 0; byte < 256; ++byte) EXPECT_EQ(table.of_token[byte], 1) << byte;
+  for (const std::string text : {" the  cat\n", "naïve 日", "\t<|user|>", ""}) {
+    std::vector<int32_t> bytes;
+    AppendBytes(table, tokenizer->Encode(text), std::nullopt, &bytes);
+    EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0), static_cast<int>(text.size()))
+        << text;
   }
 }
 

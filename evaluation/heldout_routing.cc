@@ -58,9 +58,10 @@ HeldoutRouting::HeldoutRouting(const v1::ModelConfig& resolved, int layer, int n
       top_activating_(resolved.routing().num_experts(), texts_per_expert) {}
 
 void HeldoutRouting::Add(int domain, int64_t first_window, const Batch& batch,
-                         std::span<const float> weights) {
+                         const LayerRoutingWeights& routed) {
+  const std::span<const float> weights = routed.weights;
   const int64_t tokens = TokensPerDecision(config_);
-  AddBatch(weights, batch.lengths, tokens, &totals_[domain]);
+  AddBatch(weights, batch.lengths, tokens, &totals_[domain], routed.chosen);
   const size_t experts = static_cast<size_t>(config_.routing().num_experts());
   const size_t per_sequence = weights.size() / static_cast<size_t>(batch.batch_size);
   for (int64_t b = 0; b < batch.batch_size; ++b) {

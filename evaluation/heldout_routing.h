@@ -21,9 +21,9 @@ class HeldoutRouting {
  public:
   HeldoutRouting(const v1::ModelConfig& resolved, int layer, int num_domains, int texts_per_expert);
 
-  // Adds windows first_window, first_window + 1, ... of a domain: `batch` holds them and `weights`
-  // [B, R, E] their routing weights.
-  void Add(int domain, int64_t first_window, const Batch& batch, std::span<const float> weights);
+  // Adds windows first_window, first_window + 1, ... of a domain: `batch` holds them and `routed`
+  // the routing of the layer.
+  void Add(int domain, int64_t first_window, const Batch& batch, const LayerRoutingWeights& routed);
 
   // Returns the analysis of the layer, without expert_similarity and texts. Domains appear in the
   // order of `domain_names`; those without a decision are omitted.

@@ -56,7 +56,7 @@ absl::Status RouteDomain(LanguageModel& model, const HeldoutDomain& domain, int 
     for (HeldoutRouting& layer : *layers) {
       const auto routed =
           std::ranges::find(result.routing, layer.layer(), &LayerRoutingWeights::layer);
-      layer.Add(number, begin, batch, routed->weights);
+      layer.Add(number, begin, batch, *routed);
     }
     texts->CountDocuments(number, batch);
     advance(batch.batch_size);

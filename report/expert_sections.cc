@@ -138,7 +138,8 @@ std::string UtilizationCurves(const v1::RoutingAnalysis& analysis) {
   return Section(
       "Expert utilization over training",
       "Measured on training batches. An expert is active if a routing decision of the "
-      "last ten steps gave it a weight above 2/E. Effective experts: the exponential of "
+      "last ten steps chose it or, where none are chosen, gave it a weight above 2/E. "
+      "Effective experts: the exponential of "
       "the entropy of the mean weights of a batch; a layer with one effective expert has "
       "collapsed.",
       charts + "</div>\n");

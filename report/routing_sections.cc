@@ -148,8 +148,8 @@ std::string RoutingOverview(const v1::RoutingAnalysis& analysis) {
           analysis.num_experts(), " = ",
           FormatFixed(std::log(std::max(1, analysis.num_experts())), 3),
           " nats. Effective experts: the exponential of the entropy of the mean weights. An "
-          "expert is active in a decision that gives it a weight above 2/E. Mean cosine: of "
-          "the parameters of two experts."),
+          "expert is active in a decision that chooses it or, where none are chosen, gives it "
+          "a weight above 2/E. Mean cosine: of the parameters of two experts."),
       absl::StrCat(note.empty() ? "" : "<p class=\"note\">", EscapeHtml(note),
                    note.empty() ? "" : "</p>\n", RenderTable(table)));
 }
@@ -237,12 +237,12 @@ std::string ActiveShares(const v1::RoutingAnalysis& analysis) {
   map.high = top.high;
   if (!(map.high > 0)) return "";
   return Section("Active experts",
-                 absl::StrCat("Share of decisions that give an expert a weight above 2/E = ",
+                 absl::StrCat("Share of decisions that choose an expert or, where none are "
+                              "chosen, give it a weight above 2/E = ",
                               FormatFixed(2.0 / std::max(1, analysis.num_experts()), 3),
                               "; the scale goes from 0 (transparent) to ", TopText(top),
                               ". A column without shade is an expert that is never active."),
-                 RenderHeatMap(map) +
-                     RenderHeatScale(0, top, 2.0 / std::max(1, analysis.num_experts()), "2/E"));
+                 RenderHeatMap(map) + RenderHeatScale(0, top, std::nan(""), ""));
 }
 
 }  // namespace braid

@@ -138,7 +138,8 @@ std::string UtilizationSection(std::span<const ReportRun> runs) {
       "Expert utilization",
       "Effective experts: the exponential of the entropy of the mean routing weights of "
       "a batch; a layer with one effective expert has collapsed. Active experts: those "
-      "whose weight exceeded 2/E for a segment of the last ten steps. Cosine: the mean "
+      "that a decision of the last ten steps chose or, where none are chosen, gave a weight "
+      "above 2/E. Cosine: the mean "
       "similarity of the parameters of two experts over all pairs, which is 1 after "
       "upcycling and decreases as experts diverge. The table has the newest measurement: "
       "mean, minimum and maximum over the layers.",

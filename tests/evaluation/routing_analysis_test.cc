@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -244,6 +245,23 @@ TEST_F(RoutingAnalysisTest, ShowsTheInputsOfOtherRouters) {
         }
       }
     }
+  }
+}
+
+// At most one of four weights exceeds 2/E, but each token uses two experts.
+TEST_F(RoutingAnalysisTest, ExpertsThatTokensChooseAreActive) {
+  v1::RunSpec spec = TinySpec(dataset_, 8);
+  spec.mutable_upcycling()->set_dense_fraction(0);
+  v1::RoutingConfig* const routing = spec.mutable_model()->mutable_routing();
+  routing->set_router(v1::TOKEN_CHOICE);
+  routing->mutable_token()->set_active_experts(2);
+  model_ = std::move(InitialState(ResolveRunSpec(spec).value(), 0)->model);
+  const auto analysis = AnalyzeModelRouting(*model_, dataset_, Options({0, 1}), kIgnoreProgress);
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  for (const v1::LayerRoutingAnalysis& layer : analysis->layers()) {
+    ASSERT_EQ(layer.active_share_size(), kExperts);
+    EXPECT_NEAR(std::accumulate(layer.active_share().begin(), layer.active_share().end(), 0.0), 2,
+                1e-9);
   }
 }
 

@@ -112,6 +112,12 @@ SummedFigure PositiveF1Sum(const LoadedTask& task, std::span<const ExampleAnswer
   return figure;
 }
 
+// Returns whether a guess among n choices is expected to get 1 / n of the main figure.
+bool HasChance(const v1::TaskSpec& spec) {
+  return spec.has_choice() && spec.figures_size() > 0 &&
+         IsAccuracy(static_cast<v1::TaskFigure>(spec.figures(0)));
+}
+
 // Returns whether the figure is computed from all answers together.
 bool IsOfAllAnswers(v1::TaskFigure figure) {
   return IsTextFigure(figure) || figure == v1::MATTHEWS || figure == v1::MACRO_F1 ||
@@ -212,7 +218,7 @@ std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& 
 }
 
 double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
-  if (!task.spec.has_choice() || answers.empty()) return 0;
+  if (!HasChance(task.spec) || answers.empty()) return 0;
   double sum = 0;
   for (const ExampleAnswer& answer : answers) {
     sum += 1.0 / static_cast<double>(answer.choices.size());
@@ -221,6 +227,7 @@ double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answer
 }
 
 double UsualChance(const v1::TaskSpec& spec) {
+  if (!HasChance(spec)) return 0;
   const int usual = spec.choice().usual_choices() > 0 ? spec.choice().usual_choices()
                                                       : spec.choice().choices_size();
   return usual > 0 ? 1.0 / usual : 0;

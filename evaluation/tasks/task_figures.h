@@ -36,8 +36,8 @@ std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
 // figures of the whole task, such as F1.
 std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& answer);
 
-// Returns the expected main figure of random guessing: the mean of 1 / choices, 0 for free answers
-// and numbers; for F1 likewise, from the share that a guess gets right.
+// Returns the expected main figure of random guessing where that is the accuracy of choices: the
+// mean of 1 / choices; otherwise 0, which displays leave out.
 double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers);
 
 // Returns the same from the usual number of choices, before any file is read; 0 when that is

@@ -81,6 +81,22 @@ TEST(TaskFiguresTest, AgreeWithNaiveLoops) {
   EXPECT_NEAR(ChanceLevel(task, answers), chance, 1e-12);
 }
 
+// A guess has no correlation with the labels.
+TEST(TaskFiguresTest, ChanceIsThatOfAccuraciesOnly) {
+  std::mt19937 random(4);
+  std::vector<ExampleAnswer> answers;
+  LoadedTask task = RandomTask(20, &random, &answers);
+  EXPECT_GT(ChanceLevel(task, answers), 0.25);
+  for (const v1::TaskFigure figure : {v1::MATTHEWS, v1::MACRO_F1, v1::F1, v1::ANSWER_LOSS}) {
+    task.spec.set_figures(0, figure);
+    EXPECT_EQ(ChanceLevel(task, answers), 0) << figure;
+    EXPECT_EQ(UsualChance(task.spec), 0) << figure;
+  }
+  EXPECT_EQ(UsualChance(BuiltinTask("cola").value()), 0);
+  EXPECT_EQ(UsualChance(BuiltinTask("mrpc").value()), 0.5);
+  EXPECT_EQ(UsualChance(BuiltinTask("piqa").value()), 0.5);
+}
+
 TEST(TaskFiguresTest, F1OfThePositiveLabelByHand) {
   LoadedTask task;
   task.spec = BuiltinTask("mrpc").value();

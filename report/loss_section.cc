@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -125,7 +126,20 @@ LineChart LossChart(std::span<const ReportRun> runs) {
   return chart;
 }
 
+// Returns the loss of the point nearest to `at`; NaN if it is farther away than `reach`.
+double LossNear(std::span<const PlotPoint> points, double at, double reach) {
+  double loss = kNan;
+  for (const PlotPoint& point : points) {
+    const double distance = std::abs(point.x - at);
+    if (distance > reach) continue;
+    reach = distance;
+    loss = point.y;
+  }
+  return loss;
+}
+
 // Returns a table of the smoothed losses at evenly spaced tokens, for readers without a pointer.
+// Those of validation are where they were measured.
 std::string LossTable(const LineChart& chart) {
   double tokens = 0;
   for (const PlotSeries& series : chart.series) {
@@ -135,13 +149,12 @@ std::string LossTable(const LineChart& chart) {
   for (const PlotSeries& series : chart.series) {
     table.header.push_back(absl::StrCat(RenderSwatch(series.color), EscapeHtml(series.name)));
   }
+  const double distance = tokens / kTableRows;
   for (int64_t i = 1; i <= kTableRows; ++i) {
-    const double at = tokens * static_cast<double>(i) / kTableRows;
+    const double at = distance * static_cast<double>(i);
     HtmlTable::Row row{{FormatCount(at)}};
     for (const PlotSeries& series : chart.series) {
-      const auto after = std::lower_bound(series.points.begin(), series.points.end(), at * 0.995,
-                                          [](const PlotPoint& p, double x) { return p.x < x; });
-      row.cells.push_back(FormatFixed(after == series.points.end() ? kNan : after->y, 3));
+      row.cells.push_back(FormatFixed(LossNear(series.points, at, distance / 2), 3));
     }
     table.rows.push_back(std::move(row));
   }

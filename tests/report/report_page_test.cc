@@ -153,6 +153,31 @@ TEST(ReportPageTest, SpeedOfARunWithoutTimesInItsLastStep) {
                                     "<td>\xE2\x80\x93</td></tr>")));
 }
 
+int64_t CountOf(const std::string& text, const std::string& part) {
+  int64_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// A row between two validations has neither loss.
+TEST(ReportPageTest, LossesOfValidationStandWhereTheyWereMeasured) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[0]};
+  for (const auto& [step, loss] : {std::pair(96, 7.125), {100, 7.25}, {480, 6.5}}) {
+    v1::ValidationMetrics* validation = runs[0].metrics[step - 1].mutable_validation();
+    validation->set_loss(loss);
+    validation->set_loss_after_first_segment(loss);
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  const size_t table = html.find("<summary>Values</summary>", html.find("<h2>Training loss</h2>"));
+  const std::string values = html.substr(table, html.find("</details>", table) - table);
+  EXPECT_EQ(CountOf(values, "<td>7.125</td></tr>"), 1) << values;
+  EXPECT_EQ(CountOf(values, "<td>7.250</td></tr>"), 0);
+  EXPECT_EQ(CountOf(values, "<td>6.500</td></tr>"), 1);
+  EXPECT_EQ(CountOf(values, "<td>\xE2\x80\x93</td></tr>"), 8);
+  EXPECT_EQ(CountOf(values, "<td>\xE2\x80\x93</td><td>"), 0) << "the curve has every row";
+}
+
 TEST(ReportPageTest, MarksTheBestOnlyBeyondTheNoise) {
   std::vector<ReportRun> runs = SyntheticRuns();
   runs.resize(2);

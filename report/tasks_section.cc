@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "report/html_text.h"
 #include "report/plot_series.h"
@@ -129,15 +130,26 @@ std::string ShotsOf(const v1::TaskResult& result) {
   return absl::StrCat(FormatFixed(shown, 1), " of ", result.num_shots());
 }
 
+// Appends a text unless the list has it.
+void AppendNew(const std::string& text, std::vector<std::string>* list) {
+  if (std::find(list->begin(), list->end(), text) == list->end()) list->push_back(text);
+}
+
 HtmlTable::Row RowOf(std::span<const ReportRun> runs, const std::vector<Contender>& contenders,
                      const std::string& task) {
   const v1::TaskResult* any = FindAny(runs, contenders, task);
-  HtmlTable::Row row{{EscapeHtml(task), any ? EscapeHtml(any->metrics(0).name()) : "",
-                      any ? ShotsOf(*any) : "", absl::StrCat(any ? any->num_examples() : 0),
-                      FormatFixed(ChanceOf(any), 1)}};
+  std::vector<std::string> shots, examples, cells;
   for (const Contender& contender : contenders) {
-    row.cells.push_back(CellOf(Find(runs[contender.run], task, contender.routing)));
+    const v1::TaskResult* found = Find(runs[contender.run], task, contender.routing);
+    cells.push_back(CellOf(found));
+    if (!found) continue;
+    AppendNew(ShotsOf(*found), &shots);
+    AppendNew(absl::StrCat(found->num_examples()), &examples);
   }
+  HtmlTable::Row row{{EscapeHtml(task), any ? EscapeHtml(any->metrics(0).name()) : "",
+                      absl::StrJoin(shots, ", "), absl::StrJoin(examples, ", "),
+                      FormatFixed(ChanceOf(any), 1)}};
+  row.cells.insert(row.cells.end(), cells.begin(), cells.end());
   return row;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -94,22 +95,49 @@ std::string ShotsShown(const v1::TaskResult& result) {
   return absl::StrFormat(shown == std::floor(shown) ? "%.0f" : "%.1f", shown);
 }
 
+// Returns what `text` says of the columns that have a result, each once: "4", or "2, 4" for models
+// that differ.
+std::string OfColumns(const std::vector<const v1::TaskResult*>& columns,
+                      absl::FunctionRef<std::string(const v1::TaskResult&)> text) {
+  std::vector<std::string> distinct;
+  for (const v1::TaskResult* column : columns) {
+    if (column == nullptr) continue;
+    const std::string one = text(*column);
+    const bool is_new = std::ranges::find(distinct, one) == distinct.end();
+    if (is_new && !one.empty()) distinct.push_back(one);
+  }
+  return absl::StrJoin(distinct, ", ");
+}
+
+std::string ExamplesShown(const v1::TaskResult& result) {
+  return WithThousands(result.num_examples());
+}
+
+std::string CleanExamplesShown(const v1::TaskResult& result) {
+  return result.has_num_clean_examples() ? WithThousands(result.num_clean_examples()) : "";
+}
+
+std::string ShortenedShown(const v1::TaskResult& result) {
+  return WithThousands(result.num_shortened());
+}
+
 Row FigureRow(const v1::TaskResult& first, int figure,
               const std::vector<const v1::TaskResult*>& columns) {
   const bool leads = figure == 0;
-  Row row = {leads ? TaskName(first) : "", leads ? WithThousands(first.num_examples()) : "",
-             leads ? ShotsShown(first) : "", first.metrics(figure).name(),
+  Row row = {leads ? TaskName(first) : "", leads ? OfColumns(columns, ExamplesShown) : "",
+             leads ? OfColumns(columns, ShotsShown) : "", first.metrics(figure).name(),
              leads && first.chance() > 0 ? Percent(first.chance()) : ""};
   for (const v1::TaskResult* column : columns) {
     row.push_back(column == nullptr ? "-" : WithInterval(column->metrics(figure)));
   }
-  row.push_back(leads && first.num_shortened() > 0 ? WithThousands(first.num_shortened()) : "");
+  const std::string shortened = leads ? OfColumns(columns, ShortenedShown) : "";
+  row.push_back(shortened == "0" ? "" : shortened);
   return row;
 }
 
 // Returns the row of the main metric over the clean examples.
 Row CleanRow(const v1::TaskResult& first, const std::vector<const v1::TaskResult*>& columns) {
-  Row row = {"  clean", WithThousands(first.num_clean_examples()), "", first.metrics(0).name(), ""};
+  Row row = {"  clean", OfColumns(columns, CleanExamplesShown), "", first.metrics(0).name(), ""};
   for (const v1::TaskResult* column : columns) {
     const bool known = column != nullptr && !column->clean_metrics().empty();
     row.push_back(known ? WithInterval(column->clean_metrics(0)) : "-");
@@ -176,7 +204,9 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
     for (int figure = 0; figure < first.metrics_size(); ++figure) {
       rows.push_back(FigureRow(first, figure, columns));
     }
-    if (first.has_num_clean_examples()) rows.push_back(CleanRow(first, columns));
+    const bool compared = std::ranges::any_of(
+        columns, [](auto* one) { return one != nullptr && one->has_num_clean_examples(); });
+    if (compared) rows.push_back(CleanRow(first, columns));
   }
   PrintTable(rows, out);
   PrintComparisons(result, out);

@@ -178,6 +178,22 @@ TEST(ReportPageTest, LossesOfValidationStandWhereTheyWereMeasured) {
   EXPECT_EQ(CountOf(values, "<td>\xE2\x80\x93</td><td>"), 0) << "the curve has every row";
 }
 
+TEST(ReportPageTest, TasksShowTheShotsAndExamplesOfEachRun) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    v1::TaskResult& result = *runs[i].tasks.emplace().add_results();
+    result.set_task("sst2");
+    result.set_routing(v1::PROMPT_ROUTING);
+    result.set_num_shots(i == 0 ? 2 : 4);
+    result.set_mean_shots(i == 0 ? 2 : 4);
+    result.set_num_examples(i == 0 ? 872 : 60);
+    result.add_metrics()->set_name("acc");
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, HasSubstr("<td>sst2</td><td>acc</td><td>2, 4</td><td>872, 60</td>"));
+}
+
 TEST(ReportPageTest, MarksTheBestOnlyBeyondTheNoise) {
   std::vector<ReportRun> runs = SyntheticRuns();
   runs.resize(2);

@@ -162,6 +162,28 @@ TEST(TablesTest, ShowsTheCleanExamplesOfATaskBelowAll) {
   EXPECT_THAT(compared.str(), HasSubstr("50.0"));
 }
 
+// A label head takes no demonstrations, and a short context has room for fewer.
+TEST(TablesTest, TasksShowTheShotsAndExamplesOfEachModel) {
+  v1::TasksResult result;
+  for (const int shots : {0, 4, 4}) {
+    v1::TaskResult& task = *result.add_results();
+    task.set_task("sst2");
+    task.set_model("run-" + std::to_string(result.results_size()));
+    task.set_num_examples(shots == 0 ? 1872 : 60);
+    task.set_mean_shots(shots);
+    *task.add_metrics() = Accuracy(0.75, 0.7, 0.8);
+  }
+  std::ostringstream whole, cut;
+  PrintTasksResult(result, whole);
+  EXPECT_THAT(whole.str(), AllOf(HasSubstr("\nsst2  1,872, 60   0, 4  accuracy"),
+                                 Not(HasSubstr("clean")), Not(HasSubstr("0, 3"))));
+  result.mutable_results(1)->set_num_shortened(3);
+  result.mutable_results(2)->set_num_clean_examples(59);
+  *result.mutable_results(2)->add_clean_metrics() = Accuracy(0.5, 0.4, 0.6);
+  PrintTasksResult(result, cut);
+  EXPECT_THAT(cut.str(), AllOf(HasSubstr("0, 3\n"), HasSubstr("\n  clean         59 ")));
+}
+
 TEST(TablesTest, TasksNameTheNumberOfExpertsUnlessItVaries) {
   v1::TasksResult result;
   v1::TaskResult& task = *result.add_results();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
+#include "base/utf8.h"
 #include "report/html_text.h"
 #include "report/plot_series.h"
 #include "report/report_sections.h"
@@ -93,7 +94,8 @@ std::string SampleOf(const std::string& name, const std::string& text) {
   const bool cut = text.size() > kSampleBytes;
   return absl::StrCat(
       name.empty() ? "" : absl::StrCat("<p class=\"path\">", EscapeHtml(name), "</p>"), "<pre>",
-      EscapeHtml(text.substr(0, kSampleBytes)), cut ? "\n\xE2\x80\xA6" : "", "</pre>\n");
+      EscapeHtml(text.substr(0, Utf8PrefixLength(text, kSampleBytes))), cut ? "\n\xE2\x80\xA6" : "",
+      "</pre>\n");
 }
 
 }  // namespace

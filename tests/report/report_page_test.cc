@@ -117,6 +117,18 @@ TEST(ReportPageTest, EscapesTextOfRuns) {
   ExpectGoodPage(RenderReport(std::span(runs).subspan(1, 1)));
 }
 
+TEST(ReportPageTest, LongSamplesEndWithAWholeCharacter) {
+  for (const size_t letters : {3997u, 3998u, 3999u, 4000u}) {
+    std::vector<ReportRun> runs = {SyntheticRuns()[0]};
+    // The character has three bytes.
+    runs[0].sample_text = std::string(letters, 'a') + "\u65e5 and more";
+    const std::string html = RenderReport(runs);
+    ExpectGoodPage(html);
+    EXPECT_THAT(html, HasSubstr(letters == 3997 ? "aa\u65e5\n\u2026</pre>" : "aa\n\u2026</pre>"));
+    EXPECT_THAT(html, Not(HasSubstr("\ufffd")));
+  }
+}
+
 TEST(ReportPageTest, MarksWhereConfigurationsDiffer) {
   std::vector<ReportRun> runs = SyntheticRuns();
   runs[1].spec.mutable_optimizer()->set_beta2(0.99);

@@ -300,7 +300,8 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   // What one model was trained on is left out for all, so that they answer the same examples.
   TrainedShares trained;
   for (const TaskModel& model : models) {
-    RETURN_IF_ERROR(AddTrainedShares(model.name, model.path, &trained));
+    ASSIGN_OR_RETURN(const std::string note, AddTrainedShares(model.name, model.path, &trained));
+    if (!note.empty()) (*result->mutable_skipped())[model.name] = note;
   }
   for (const TaskModel& model : models) {
     if (&model != &models[0]) *result->add_further_sources() = model.path.source;

@@ -33,18 +33,35 @@ std::vector<std::filesystem::path> DatasetsOf(const v1::RunSpec& spec,
   return datasets;
 }
 
+// Finds the model that `run`, if the model is of one, started from. One of a home that was moved is
+// looked for beside the run. The error is that of the path as it was recorded.
+absl::StatusOr<ModelPath> FindPredecessor(const std::string& reference,
+                                          const std::optional<std::filesystem::path>& run) {
+  // The average has seen the same examples.
+  const std::filesystem::path recorded = SplitReference(reference).model;
+  absl::StatusOr<ModelPath> found = FindModel(recorded, /*strict=*/false);
+  if (found.ok() || !run) return found;
+  const std::filesystem::path directory = recorded.parent_path();
+  std::filesystem::path name = recorded.filename();
+  if (directory.filename() == RunDirectory(*run).checkpoints().filename()) {
+    name = directory.parent_path().filename() / directory.filename() / name;
+  }
+  absl::StatusOr<ModelPath> moved = FindModel(run->parent_path() / name, /*strict=*/false);
+  return moved.ok() ? moved : found;
+}
+
 }  // namespace
 
-absl::Status AddTrainedShares(const std::string& name, const ModelPath& model,
-                              TrainedShares* trained) {
-  std::optional<ModelPath> at = model;
+absl::StatusOr<std::string> AddTrainedShares(const std::string& name, const ModelPath& model,
+                                             TrainedShares* trained) {
+  ModelPath at = model;
   // A model that was converted in its place is its own source.
   std::set<std::filesystem::path> seen;
-  while (at && seen.insert(at->checkpoint).second) {
-    std::string start = at->state.partial.base().checkpoint();
-    if (at->run) {
-      ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at->run).ReadSpec());
-      for (const std::filesystem::path& dataset : DatasetsOf(spec, *at->run)) {
+  while (seen.insert(at.checkpoint).second) {
+    std::string start = at.state.partial.base().checkpoint();
+    if (at.run) {
+      ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*at.run).ReadSpec());
+      for (const std::filesystem::path& dataset : DatasetsOf(spec, *at.run)) {
         ASSIGN_OR_RETURN(const std::vector<TaskShare> shares, ReadTaskShares(dataset));
         for (const TaskShare& one : shares) {
           TrainedShare& known = (*trained)[one.task];
@@ -54,14 +71,18 @@ absl::Status AddTrainedShares(const std::string& name, const ModelPath& model,
       if (start.empty()) start = spec.init_from();
     }
     if (start.empty()) {
-      ASSIGN_OR_RETURN(const auto conversion, ReadConversion(at->checkpoint));
+      ASSIGN_OR_RETURN(const auto conversion, ReadConversion(at.checkpoint));
       if (conversion) start = conversion->source().checkpoint();
     }
     if (start.empty()) break;
-    absl::StatusOr<ModelPath> next = FindModel(start, /*strict=*/false);
-    at = next.ok() ? std::optional(*std::move(next)) : std::nullopt;
+    absl::StatusOr<ModelPath> next = FindPredecessor(start, at.run);
+    if (!next.ok()) {
+      return absl::StrCat(name, ": examples that a model before it was fine-tuned on, if any, are ",
+                          "not left out: ", next.status().message());
+    }
+    at = *std::move(next);
   }
-  return absl::OkStatus();
+  return "";
 }
 
 absl::StatusOr<LoadedTask> LoadTaskFor(const TrainedShares& trained, const v1::TaskSpec& spec,

@@ -22,10 +22,11 @@ struct TrainedShare {
 using TrainedShares = std::map<std::string, TrainedShare>;  // by the name of the task
 
 // Adds the tasks that a model, the one that it started from or was converted from, and so on, were
-// trained on. A model that was imported, and data that no longer exist, have none. Errors: those of
-// RunDirectory::ReadSpec, ReadTaskShares and ReadConversion.
-absl::Status AddTrainedShares(const std::string& name, const ModelPath& model,
-                              TrainedShares* trained);
+// trained on. A model that was imported, and data that no longer exist, have none. Returns which of
+// these models was not found; empty if all were. Errors: those of RunDirectory::ReadSpec,
+// ReadTaskShares and ReadConversion.
+absl::StatusOr<std::string> AddTrainedShares(const std::string& name, const ModelPath& model,
+                                             TrainedShares* trained);
 
 // Loads a task as LoadTask does, without the examples of `trained`.
 absl::StatusOr<LoadedTask> LoadTaskFor(const TrainedShares& trained, const v1::TaskSpec& spec,

@@ -204,10 +204,13 @@ void RequireSupported(const Json& json, const v1::ModelConfig& config, const Fam
   RequireFullAttention(json, config, family, fields);
 }
 
-void ReadAttention(const Family& family, JsonFields* fields, v1::ModelConfig* config) {
+// A null means as many heads of keys and values as of queries, an absent field those of the family.
+void ReadAttention(const Json& json, const Family& family, JsonFields* fields,
+                   v1::ModelConfig* config) {
   const int32_t heads = config->num_heads(), stated = family.default_key_value_heads;
+  const bool by_default = !json.contains("num_key_value_heads") && stated > 0;
   config->set_num_key_value_heads(
-      Count(fields, "num_key_value_heads", stated > 0 ? stated : heads));
+      Count(fields, "num_key_value_heads", by_default ? stated : heads));
   const int32_t width = Count(fields, "head_dim", family.default_head_dim);
   if (width > 0) config->set_head_dim(width);
   const bool ours = family.model_type == kSoftMoe;
@@ -258,7 +261,7 @@ v1::ModelConfig ReadShape(const Family& family, JsonFields* fields) {
 absl::StatusOr<v1::ModelConfig> ReadLlama(const Family& family, const std::string& source,
                                           const Json& json, JsonFields* fields) {
   v1::ModelConfig config = ReadShape(family, fields);
-  ReadAttention(family, fields, &config);
+  ReadAttention(json, family, fields, &config);
   RequireSupported(json, config, family, fields);
   if (family.model_type == kSoftMoe) {
     ReadRoutingJson(fields, config.mutable_routing());

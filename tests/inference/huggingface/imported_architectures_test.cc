@@ -18,6 +18,7 @@
 #include "inference/huggingface/tokenizer_settings.h"
 #include "inference/loaded_model.h"
 #include "inference/text_generation.h"
+#include "model/config/attention_config.h"
 #include "model/config/decoder.h"
 #include "runs/checkpoint.h"
 #include "tests/formats/tiny_tokenizer_json.h"
@@ -238,6 +239,25 @@ TEST(ConfigJsonTest, AbsentFieldsHaveTheDefaultsOfTheFamily) {
     EXPECT_EQ(config->rope_theta(), 1e4);
     EXPECT_EQ(config->norm_epsilon(), 1e-6);
   }
+}
+
+// As transformers does. The families state 8 or 32 heads for an absent field.
+TEST(ConfigJsonTest, NullKeyValueHeadsAreAsManyAsThoseOfQueries) {
+  Json config = {{"vocab_size", 300},         {"hidden_size", 64},
+                 {"intermediate_size", 96},   {"num_hidden_layers", 2},
+                 {"num_attention_heads", 16}, {"max_position_embeddings", 64}};
+  for (const char* const type : {"llama", "mistral", "mixtral", "qwen2", "qwen3"}) {
+    config["model_type"] = type;
+    config["num_key_value_heads"] = nullptr;
+    const auto parsed = ParseConfigJson(config.dump(), "x/config.json");
+    ASSERT_OK(parsed) << type;
+    EXPECT_EQ(HeadsOf(*parsed).key_value, 16) << type;
+  }
+  config["model_type"] = "mistral";
+  config.erase("num_key_value_heads");
+  ASSERT_OK_AND_ASSIGN(const v1::ModelConfig absent,
+                       ParseConfigJson(config.dump(), "x/config.json"));
+  EXPECT_EQ(HeadsOf(absent).key_value, 8);
 }
 
 TEST(ConfigJsonTest, MessagesAboutLongValuesAreValidUtf8) {

@@ -163,6 +163,16 @@ bool HasWholeShape(const v1::ModelConfig& m) {
          m.routing().num_experts() > 0;
 }
 
+// Returns whether `m` is a resolved model, in which an unset field means its default and is not to
+// be taken from other weights.
+bool IsResolvedModel(const v1::ModelConfig& m) {
+  return HasWholeShape(m) && m.initialization() != v1::INITIALIZATION_UNSPECIFIED &&
+         m.routing().router() != v1::ROUTER_UNSPECIFIED &&
+         m.routing().router_input() != v1::ROUTER_INPUT_UNSPECIFIED &&
+         m.routing().first_segment() != v1::FIRST_SEGMENT_UNSPECIFIED &&
+         m.routing().has_segment_length() && m.has_sequence_length();
+}
+
 }  // namespace
 
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
@@ -178,6 +188,11 @@ absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from) {
 
 absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
                                           const v1::ModelConfig& asked) {
+  if (IsResolvedModel(asked)) {
+    ASSIGN_OR_RETURN(v1::ModelConfig same, ResolveModelConfig(asked));
+    RETURN_IF_ERROR(CheckFits(source, same));
+    return same;
+  }
   v1::ModelConfig shape;
   if (asked.preset().empty()) shape = WeightShape(source);
   if (asked.has_label_head()) DropTokenHead(&shape);

@@ -22,9 +22,10 @@ struct StartingPoint {
 // checkpoint is used. Errors are those of a strict FindModel.
 absl::StatusOr<StartingPoint> FindStartingPoint(const std::string& init_from);
 
-// Resolves `asked`, taking the shape of `source` for the fields it leaves unset. A dense source may
-// become an expert model; an expert model keeps its number of experts. Sequence and segment length
-// may differ from the source's. InvalidArgument names the first field that the weights do not fit.
+// Resolves `asked`, taking the shape of `source` for the fields it leaves unset; one that is
+// resolved already stays as it is. A dense source may become an expert model; an expert model keeps
+// its number of experts. Sequence and segment length may differ from the source's. InvalidArgument
+// names the first field that the weights do not fit.
 absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
                                           const v1::ModelConfig& asked);
 

@@ -315,6 +315,28 @@ TEST_F(StartingModelTest, ResumeIsBitExactAndDoesNotNeedTheSource) {
   EXPECT_EQ(LossLines(stopped), LossLines(whole));
 }
 
+// The trainer resolves run.textproto again. A field that a resolved spec lacks has its default, not
+// the value of the weights.
+TEST_F(StartingModelTest, SettingsUnlikeThoseOfTheSourceAreKeptWhenResolvedAgain) {
+  const fs::path imported = ImportedModel(
+      "attention_mask: DOCUMENT document_end: 2 dropout { rate: 0.2 } consistency_loss: 1 ");
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec same, ResolveRunSpec(Asked(imported)));
+  EXPECT_EQ(same.model().attention_mask(), v1::DOCUMENT);
+  EXPECT_EQ(same.model().dropout().rate(), 0.2);
+  EXPECT_EQ(same.model().consistency_loss(), 1);
+  v1::RunSpec asked = Asked(imported);
+  asked.mutable_model()->set_attention_mask(v1::OPEN);
+  asked.mutable_model()->mutable_dropout()->set_rate(0);
+  asked.mutable_model()->set_consistency_loss(0);
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec other, ResolveRunSpec(asked));
+  EXPECT_NE(other.model().attention_mask(), v1::DOCUMENT);
+  EXPECT_FALSE(other.model().has_dropout() || other.model().has_consistency_loss());
+  for (const v1::RunSpec& once : {same, other}) {
+    ASSERT_OK_AND_ASSIGN(const v1::RunSpec twice, ResolveRunSpec(once));
+    EXPECT_EQ(twice.DebugString(), once.DebugString());
+  }
+}
+
 TEST_F(StartingModelTest, RefusesIncompatibleWeights) {
   const RunDirectory dense = SourceRun(/*dense=*/true), experts = SourceRun(/*dense=*/false);
   v1::RunSpec spec = Asked(dense.root());

@@ -127,7 +127,7 @@ absl::Status MuonStep(const MuonSettings& settings, double learning_rate, double
   const Shard own = state.moments;
   AddMomenta(settings.momentum, gradient_factor, matrices, state);
   // Exchanged after the momentum is added, since each rank has only its own part of the momentum.
-  if (own.size() < gradients.size()) {
+  if (state.sharded) {
     const auto cut = CutMatrices(matrices, gradients.size(), communicator.world_size());
     RETURN_IF_ERROR(ExchangeGradients(cut, own, gradients, communicator));
   }

@@ -30,21 +30,22 @@ Extent ExtentOf(LanguageModel& model, const Parameter& parameter) {
           parameter.value.size()};
 }
 
-TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, Shard moments) {
+TrainingState WithZeroMoments(std::unique_ptr<LanguageModel> model, const v1::RunSpec& spec,
+                              int rank) {
   TrainingState state;
+  state.moments = MomentShard(spec, model->trained_values().size(), rank);
+  state.sharded = spec.optimizer_sharding() != v1::REPLICATED && spec.world_size() > 1;
   state.model = std::move(model);
-  state.moments = moments;
-  state.m.assign(moments.size(), 0.0f);
-  state.v.assign(moments.size(), 0.0f);
+  state.m.assign(state.moments.size(), 0.0f);
+  state.v.assign(state.moments.size(), 0.0f);
   return state;
 }
 
 // Returns one moment, or the average, of all trained values of the model, gathered from all ranks
-// where it is sharded. Its sharding and not its size decides on the collective call: the shard of
-// one rank may be everything, or nothing.
+// where it is sharded.
 absl::StatusOr<std::vector<float>> Whole(const TrainingState& state, const std::vector<float>& part,
-                                         bool sharded, Communicator& communicator) {
-  if (!sharded) return part;
+                                         Communicator& communicator) {
+  if (!state.sharded) return part;
   std::vector<float> whole(state.model->trained_values().size());
   std::copy(part.begin(), part.end(), whole.begin() + state.moments.begin);
   RETURN_IF_ERROR(communicator.AllGatherShards(whole));
@@ -138,8 +139,7 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
                                             "it began with; start the branch again"));
   }
   ASSIGN_OR_RETURN(auto model, StartingModel(spec));
-  const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
-  TrainingState state = WithZeroMoments(std::move(model), moments);
+  TrainingState state = WithZeroMoments(std::move(model), spec, rank);
   state.upcycled = UsesExperts(state.model->config());
   if (IsPartial(spec.finetuning())) {
     ASSIGN_OR_RETURN(const CheckpointState base, ReadCheckpointState(spec.init_from()));
@@ -157,16 +157,14 @@ absl::StatusOr<TrainingState> InitialState(const v1::RunSpec& spec, int rank) {
 absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSpec& spec,
                                             Communicator& communicator) {
   ASSIGN_OR_RETURN(auto model, Upcycle(*dense.model, spec.model(), spec.seed()));
-  const bool sharded = spec.optimizer_sharding() != v1::REPLICATED;
-  ASSIGN_OR_RETURN(const std::vector<float> m, Whole(dense, dense.m, sharded, communicator));
-  ASSIGN_OR_RETURN(const std::vector<float> v, Whole(dense, dense.v, sharded, communicator));
+  ASSIGN_OR_RETURN(const std::vector<float> m, Whole(dense, dense.m, communicator));
+  ASSIGN_OR_RETURN(const std::vector<float> v, Whole(dense, dense.v, communicator));
   const std::vector<ParameterOrigin> origins = UpcycledOrigins(*dense.model, *model);
-  const Shard moments = MomentShard(spec, model->trained_values().size(), communicator.rank());
-  TrainingState state = WithZeroMoments(std::move(model), moments);
+  TrainingState state = WithZeroMoments(std::move(model), spec, communicator.rank());
   std::vector<float> average;
   // Parameters without a dense origin, such as routers, begin their average with their weights.
   if (spec.optimizer().ema_decay() > 0) {
-    ASSIGN_OR_RETURN(average, Whole(dense, dense.average, sharded, communicator));
+    ASSIGN_OR_RETURN(average, Whole(dense, dense.average, communicator));
   }
   BeginAverage(spec, &state);
   for (size_t i = 0; i < origins.size(); ++i) {
@@ -177,7 +175,8 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
     const float scale = 1.0f / static_cast<float>(origins[i].copies);
     const auto copy = [&](const std::vector<float>& from, float factor, std::vector<float>& kept) {
       if (from.empty()) return;
-      CopyScaled(std::span(from).subspan(source.offset, source.size), factor, to, moments, kept);
+      CopyScaled(std::span(from).subspan(source.offset, source.size), factor, to, state.moments,
+                 kept);
     };
     copy(m, scale, state.m);
     copy(v, scale * scale, state.v);
@@ -230,8 +229,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   RETURN_IF_ERROR(CheckBelongs(checkpoint, record, spec, dataset_key));
   // The checkpoint's own configuration: before upcycling it is that of the dense model.
   ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, spec.seed(), spec.finetuning()));
-  const Shard moments = MomentShard(spec, model->trained_values().size(), rank);
-  TrainingState state = WithZeroMoments(std::move(model), moments);
+  TrainingState state = WithZeroMoments(std::move(model), spec, rank);
   if (record.partial.has_base()) {
     RETURN_IF_ERROR(ReadBaseWeights(checkpoint, record.partial, BaseTensors(*state.model)));
   } else {

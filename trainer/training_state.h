@@ -24,6 +24,9 @@ struct TrainingState {
   std::unique_ptr<LanguageModel> model;
   // The range of model->trained_values() that this rank updates: everything, or its shard.
   Shard moments;
+  // Each rank updates its own shard, which collective calls exchange. The size of `moments` does
+  // not tell: the shard of one rank may be everything.
+  bool sharded = false;
   // AdamW moments of that range, moments.size() elements each.
   std::vector<float> m;
   std::vector<float> v;

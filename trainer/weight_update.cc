@@ -81,7 +81,7 @@ absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_ra
   }
   ++state.step;
   // Without shards every rank has made the same update, with the same bits.
-  if (state.moments.size() == state.model->trained_values().size()) return absl::OkStatus();
+  if (!state.sharded) return absl::OkStatus();
   const ScopedPhase phase(Phase::kCommunication);
   return communicator.AllGatherShards(state.model->trained_values());
 }

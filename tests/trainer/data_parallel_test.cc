@@ -156,6 +156,21 @@ TEST_F(DataParallelTest, EveryRankKeepsItsShareOfTheMoments) {
   }
 }
 
+// The shard of the first rank is then everything, and that of the second is nothing.
+TEST_F(DataParallelTest, RanksThatTrainNoMoreThanOneLineOfValuesMakeTheSameCalls) {
+  const RunDirectory base = TinyBase(dataset_);
+  v1::RunSpec spec = TinyAdapterSpec(dataset_, base, 6);
+  spec.clear_finetuning();
+  spec.mutable_finetuning()->add_train("model.norm.weight");
+  spec = ResolveRunSpec(spec).value();
+  const RunDirectory alone = Trained(spec);
+  EXPECT_NE(alone.ReadMetrics(0)->front().loss(), alone.ReadMetrics(0)->back().loss());
+  const RunDirectory together = Trained(Variant(spec, 2, v1::ZERO_1, false));
+  ExpectTheCurveOf(alone, together);
+  const v1::RunSpec replicated = Variant(spec, 2, v1::REPLICATED, false);
+  ExpectSameBits(together, Trained(replicated), Describe(replicated));
+}
+
 // Token 63 has an embedding that is not finite; only rank 1 reads it, in its second sequence.
 RankBatch WorkWithBadToken(int rank) {
   RankBatch work;

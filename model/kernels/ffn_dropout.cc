@@ -52,6 +52,8 @@ UnitDropout FfnDropout::ForKernel() const {
   return kernel;
 }
 
+bool FfnDropout::LearnsRate() const { return logit.defined() && logit.requires_grad(); }
+
 at::Tensor FfnDropout::LogitArgument(const at::TensorOptions& options) const {
   return logit.defined() ? logit : at::empty({0}, options);
 }

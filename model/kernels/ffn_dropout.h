@@ -24,6 +24,8 @@ struct FfnDropout {
   at::Tensor logit;  // [1], kConcrete only: the logit of the rate
 
   bool drops() const { return kind != UnitDropout::kNone; }
+  // Returns whether the logit has a gradient, which the hidden values are kept for.
+  bool LearnsRate() const;
   // Returns what the kernels take. The result points into `keys`.
   UnitDropout ForKernel() const;
   // Returns the logit as an argument of an autograd function, which accepts no undefined tensor.

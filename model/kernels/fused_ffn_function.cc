@@ -96,7 +96,7 @@ at::Tensor FusedFfn(const at::Tensor& x, const at::Tensor& routing, const at::Te
   const bool differentiate =
       at::GradMode::is_enabled() &&
       (x.requires_grad() || gate_up.requires_grad() || down.requires_grad() ||
-       (routing.defined() && routing.requires_grad()));
+       (routing.defined() && routing.requires_grad()) || dropout.LearnsRate());
   const at::Tensor weights = routing.defined() ? routing.contiguous() : at::empty({0}, x.options());
   return FusedFfnFunction::apply(x.contiguous(), weights, gate_up.contiguous(), down.contiguous(),
                                  dropout.LogitArgument(x.options()), dropout, differentiate);

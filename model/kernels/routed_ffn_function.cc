@@ -92,7 +92,8 @@ at::Tensor FusedRoutedFfn(const at::Tensor& x, const at::Tensor& chosen, const a
                        (experts.gate_up.requires_grad() || experts.down.requires_grad());
   const bool differentiate =
       trained || (at::GradMode::is_enabled() &&
-                  (x.requires_grad() || (weights.defined() && weights.requires_grad())));
+                  (x.requires_grad() || (weights.defined() && weights.requires_grad()) ||
+                   dropout.LearnsRate()));
   const at::Tensor factors = weights.defined() ? weights.contiguous() : at::empty({0}, x.options());
   return RoutedFfnFunction::apply(x.contiguous(), chosen.contiguous(), factors,
                                   experts.gate_up.contiguous(), experts.down.contiguous(),

@@ -158,6 +158,35 @@ TEST(DropoutModelTest, ConcreteRatesHaveTheGradientOfLossAndRegularizers) {
   }
 }
 
+// The FFN of layer 0 then has no other argument that needs a gradient.
+TEST(DropoutModelTest, ConcreteRatesHaveTheSameGradientWhereNothingElseIsTrained) {
+  const Tokens tokens = RandomBatch(2);
+  for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE}) {
+    const auto whole = SharpModel(DropoutModelConfig(router, Dropout::CONCRETE, 0.2), 2);
+    v1::Finetuning rates;
+    rates.add_train("*dropout.logit");
+    const auto part = LanguageModel::Create(whole->config(), 3, rates).value();
+    const auto in_whole = [&](const Parameter& p) {
+      return *std::ranges::find(whole->parameters(), p.name, &Parameter::name);
+    };
+    for (const Parameter& p : part->parameters()) {
+      std::ranges::copy(in_whole(p).value, p.value.begin());
+    }
+    const Pass expected = PassOf(*whole, tokens, 2, {.seed = 1});
+    EXPECT_NEAR(PassOf(*part, tokens, 2, {.seed = 1}).result.loss_sum, expected.result.loss_sum,
+                1e-4);
+    int rate_count = 0;
+    for (const Parameter& p : part->parameters()) {
+      if (p.gradient.empty()) continue;
+      ++rate_count;
+      const float want = in_whole(p).gradient[0];
+      EXPECT_NE(want, 0) << p.name;
+      EXPECT_NEAR(p.gradient[0], want, 1e-5 * (1 + std::abs(want))) << p.name;
+    }
+    EXPECT_EQ(rate_count, 2);
+  }
+}
+
 TEST(DropoutModelTest, ConcreteLogitsBeyondTheirBoundComputeAsAtTheBound) {
   const Tokens tokens = RandomBatch(2);
   for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE}) {

@@ -78,9 +78,10 @@ RunOutcome OutcomeOf(std::span<const ReportRun> runs, size_t run) {
   outcome.tokens = static_cast<double>(metrics.back().num_tokens());
   outcome.in_progress =
       metrics.back().step() < runs[run].spec.num_steps() && runs[run].life.state != v1::RUN_FAILED;
-  for (auto step = metrics.rbegin(); step != metrics.rend() && !std::isfinite(step->loss());
-       ++step) {
-    outcome.diverged_at = step->step();
+  for (size_t i = metrics.size(); i-- > 0 && !std::isfinite(metrics[i].loss());) {
+    // A batch without tokens has no loss, whatever the weights are.
+    const bool has_tokens = i == 0 || metrics[i].num_tokens() > metrics[i - 1].num_tokens();
+    if (has_tokens) outcome.diverged_at = metrics[i].step();
   }
   return outcome;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -163,9 +164,16 @@ absl::StatusOr<double> GlobalTokens(const Batch& batch, Communicator& communicat
   const ScopedPhase phase(Phase::kCommunication);
   double tokens = static_cast<double>(batch.num_targets);
   RETURN_IF_ERROR(communicator.AllReduceSum(std::span<double>(&tokens, 1)));
-  if (tokens == 0)
-    return absl::DataLossError("the global batch has no token to predict; check the dataset");
   return tokens;
+}
+
+// Returns the pass over a global batch without a token to predict, such as one with only the last
+// instance of a dataset, of one token.
+GradientPass EmptyPass(const RankBatch& work) {
+  GradientPass pass;
+  pass.loss = std::numeric_limits<double>::quiet_NaN();
+  pass.datasets.resize(work.num_datasets);
+  return pass;
 }
 
 // Sums the losses over ranks and computes the global norm of the reduced gradients in the same
@@ -259,6 +267,8 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
                                               LanguageModel& model, GradientReducer& reducer,
                                               Communicator& communicator) {
   ASSIGN_OR_RETURN(const double tokens, GlobalTokens(work.batch, communicator));
+  // The sum is the same on all ranks, so none of them enters the calls below.
+  if (tokens == 0) return EmptyPass(work);
   const PassStep step{work, 1.0 / tokens, model, communicator};
   ZeroGradients(model.gradients());
   reducer.Begin(model.gradients());

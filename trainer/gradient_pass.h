@@ -24,7 +24,7 @@ struct DatasetSums {
 
 // Results over the global batch. The same on every rank, except for the routing.
 struct GradientPass {
-  double loss = 0;                      // nats per token
+  double loss = 0;                      // nats per token; NaN without tokens
   double loss_after_first_segment = 0;  // 0 when no token is after it
   double gradient_norm = 0;             // for the mean loss, before clipping
   int64_t num_tokens = 0;
@@ -61,9 +61,10 @@ struct RankBatch {
 
 // Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
 // where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.
-// A rank without data passes placeholder sequences where layers are chosen for the whole batch. When a loss or
-// gradient is not finite and must be, every rank returns the same Internal error
-// naming step, rank and instances, and the weights are unchanged.
+// A rank without data passes placeholder sequences where layers are chosen for the whole batch.
+// When a loss or gradient is not finite and must be, every rank returns the same Internal error
+// naming step, rank and instances, and the weights are unchanged. Without a token to predict in the
+// global batch the gradients are undefined and the pass has no tokens on any rank.
 absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measure_routing,
                                               LanguageModel& model, GradientReducer& reducer,
                                               Communicator& communicator);

@@ -48,9 +48,9 @@ double RobustZScore(std::span<const double> history, double value) {
 }
 
 SpikeVerdict JudgeStep(const v1::SpikeConfig& config, const SpikeHistory& history, double loss,
-                       double gradient_norm) {
+                       double gradient_norm, int64_t num_tokens) {
   SpikeVerdict verdict;
-  if (!(config.threshold() > 0)) return verdict;
+  if (!(config.threshold() > 0) || num_tokens == 0) return verdict;
   // NaN would be taken for a gradient of zeros.
   const double log_norm = std::isfinite(gradient_norm) ? LogNorm(gradient_norm) : gradient_norm;
   const bool finite = std::isfinite(loss) && std::isfinite(gradient_norm);

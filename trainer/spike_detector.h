@@ -21,14 +21,15 @@ namespace braid {
 double RobustZScore(std::span<const double> history, double value);
 
 // Returns the z-scores of a step and whether it is a spike. Never a spike while the history has
-// fewer than a quarter of the window, unless the values are not finite.
+// fewer than a quarter of the window, unless the values are not finite, and never of a step without
+// tokens, which has no loss.
 struct SpikeVerdict {
   bool is_spike = false;
   double loss_z = 0;
   double gradient_norm_z = 0;
 };
 SpikeVerdict JudgeStep(const v1::SpikeConfig& config, const SpikeHistory& history, double loss,
-                       double gradient_norm);
+                       double gradient_norm, int64_t num_tokens = 1);
 
 // Returns the record of a spike in the step of `metrics`; the skipped steps are left unset.
 v1::LossSpike SpikeOf(const SpikeVerdict& verdict, const v1::StepMetrics& metrics,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/process_memory.h"
+#include "runs/batch_spec.h"
 
 namespace braid {
 namespace {
@@ -70,6 +71,13 @@ double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model) {
     keys += static_cast<double>(t - first) + 0.5;
   }
   return keys / static_cast<double>(positions);
+}
+
+double MeasuredTokens(const v1::RunSpec& spec, const RankBatch& work, const GradientPass& pass) {
+  const bool supervised = !work.batch.first_visible.empty() && pass.num_tokens > 0;
+  return static_cast<double>(supervised ? BatchScheduleOf(spec).At(work.step) *
+                                              spec.model().sequence_length()
+                                        : pass.num_tokens);
 }
 
 void StepMeter::Complete(const ModelFlops& flops, v1::StepMetrics* metrics) const {

@@ -27,6 +27,11 @@ v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds);
 // sequence without documents or examples that are masked, or without sequences.
 double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model);
 
+// Returns the tokens of the global batch by which the speed of a step is measured: those that
+// `pass` predicted, but all positions of a supervised batch, since its cost does not depend on how
+// many of its targets count.
+double MeasuredTokens(const v1::RunSpec& spec, const RankBatch& work, const GradientPass& pass);
+
 class StepMeter {
  public:
   // `peak_gflops` is the measured rate of matrix products on one rank, in GFLOP/s; when it is 0

@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "model/config/model_config.h"
 #include "model/kernels/phase_times.h"
-#include "runs/batch_spec.h"
 #include "runs/branch.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/expert_growth.h"
@@ -265,7 +264,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   // Loss and norm have the same bits on every rank (ReduceSums), so all ranks take the same branch,
   // with its collective calls, although no message decides it.
   const SpikeVerdict verdict =
-      JudgeStep(spec_.spikes(), state_.spikes, pass.loss, pass.gradient_norm);
+      JudgeStep(spec_.spikes(), state_.spikes, pass.loss, pass.gradient_norm, pass.num_tokens);
   if (verdict.is_spike) *metrics.mutable_spike() = SpikeOf(verdict, metrics, spec_.spikes());
   if (verdict.is_spike && spec_.spikes().policy() != v1::CONTINUE) {
     RETURN_IF_ERROR(SkipSpike(pass, metrics.mutable_spike()));
@@ -285,10 +284,7 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   }
   metrics.set_time(environment_.now());
   metrics.set_step_seconds(metrics.time() - begin);
-  // The cost of a supervised step does not depend on how many of its targets count.
-  const bool supervised = !work.batch.first_visible.empty();
-  const int64_t positions = BatchScheduleOf(spec_).At(work.step) * spec_.model().sequence_length();
-  metrics.set_tokens_per_second(static_cast<double>(supervised ? positions : pass.num_tokens) /
+  metrics.set_tokens_per_second(MeasuredTokens(spec_, work, pass) /
                                 std::max(metrics.step_seconds(), 1e-9));
   const v1::ModelConfig& model = state_.model->config();
   meter_.Complete(
@@ -299,6 +295,10 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
 }
 
 absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rate) {
+  if (pass.num_tokens == 0) {  // No effect, but the data order stays a function of the step.
+    ++state_.step;
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
   // UpdateWeights has advanced the step.

@@ -1,5 +1,6 @@
 #include "trainer/training_loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -322,6 +323,54 @@ TEST_F(TrainingLoopTest, RefusesAnotherWorldSize) {
   spec.set_world_size(2);
   const auto outcome = TrainAlone(NewRun(), spec);
   EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("'mpirun -n 2'"));
+}
+
+// The last instance of these datasets has one token.
+TEST_F(TrainingLoopTest, ABatchWithoutATokenToPredictHasNoEffect) {
+  WriteTinyDataset(dataset_, {.num_instances = 6, .sequence_length = 4});
+  v1::RunSpec spec = TinyDenseSpec(dataset_, 12);
+  spec.mutable_batch()->set_global_batch_size(1);
+  spec.mutable_batch()->set_micro_batch_size(1);
+  spec.mutable_checkpoint()->set_every_steps(1);
+  spec.mutable_checkpoint()->set_keep_last(12);
+  spec.mutable_validation()->mutable_every()->set_steps(1);
+  spec.mutable_spikes()->set_threshold(1e6);
+  for (const auto policy : {v1::CONTINUE, v1::SKIP_BATCH, v1::ROLLBACK}) {
+    spec.mutable_spikes()->set_policy(policy);
+    spec = ResolveRunSpec(spec).value();
+    const RunDirectory whole = Finished(spec), stopped = NewRun();
+    const auto metrics = Metrics(whole);
+    ASSERT_EQ(metrics.size(), 12u);
+    EXPECT_EQ(std::ranges::count_if(metrics, [](auto& m) { return std::isnan(m.loss()); }), 2);
+    const auto weights = [&](int64_t step) {
+      const auto model = LoadModel(CheckpointPath(whole.checkpoints(), step)).value();
+      return std::vector<float>(model->values().begin(), model->values().end());
+    };
+    for (size_t i = 1; i < metrics.size(); ++i) {
+      const v1::StepMetrics& m = metrics[i];
+      const bool empty = std::isnan(m.loss());
+      EXPECT_EQ(weights(m.step()) == weights(m.step() - 1), empty) << m.step();
+      EXPECT_EQ(m.num_tokens() - metrics[i - 1].num_tokens(), empty ? 0 : 4);
+      EXPECT_EQ(m.gradient_norm() == 0, empty);
+      EXPECT_EQ(m.tokens_per_second() == 0, empty);
+      EXPECT_TRUE(std::isfinite(m.validation().loss()) && !m.has_spike());
+      if (!empty || stopped.ReadNewestMetrics().has_value()) continue;
+      ASSERT_EQ(*TrainAlone(stopped, spec, m.step() - 1), TrainingOutcome::kInterrupted);
+    }
+    ASSERT_EQ(*TrainAlone(stopped, spec), TrainingOutcome::kComplete);
+    EXPECT_EQ(LossLines(stopped), LossLines(whole));
+    EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole));
+  }
+}
+
+TEST_F(TrainingLoopTest, RanksAgreeThatABatchHasNoTokenToPredict) {
+  WriteTinyDataset(dataset_, {.num_instances = 1, .sequence_length = 4});
+  v1::RunSpec spec = TinyDenseSpec(dataset_, 3);
+  spec.set_world_size(2);
+  const RunDirectory run = NewRun();
+  ASSERT_OK(TrainOnRanks(run, spec));
+  EXPECT_EQ(Metrics(run).back().step(), 3);
+  EXPECT_EQ(Metrics(run).back().num_tokens(), 0);
 }
 
 TEST_F(TrainingLoopTest, DenseModelTrainsWithoutUpcycling) {

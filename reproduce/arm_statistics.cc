@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "runs/main_figures.h"
 
 namespace braid {
 
@@ -32,7 +33,7 @@ double FinalLoss(std::span<const v1::StepMetrics> metrics) {
   int64_t count = 0;
   for (const v1::StepMetrics& step : metrics) {
     if (!InLastTenth(step.step(), num_steps)) continue;
-    sum += step.loss_after_first_segment();
+    sum += MainLoss(step);
     ++count;
   }
   return sum / static_cast<double>(count);

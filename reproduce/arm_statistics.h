@@ -20,8 +20,8 @@ bool InLastTenth(int64_t step, int64_t num_steps);
 // and after it (fewer at the ends).
 std::vector<double> SmoothedLosses(std::span<const v1::StepMetrics> metrics, int64_t half_width);
 
-// Returns the mean training loss without first segments over the last tenth of the steps. Requires
-// steps.
+// Returns the mean training loss without first segments, or of all answers, over the last tenth of
+// the steps. Requires steps.
 double FinalLoss(std::span<const v1::StepMetrics> metrics);
 
 // Returns the tokens at the first step from which on the smoothed curve stays at or below

@@ -147,8 +147,11 @@ absl::Status AddMicroBatch(const PassStep& step, const MicroBatch& part, bool me
   if (stands_in) return absl::OkStatus();
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
-  sums->loss_after += result.loss_sum_after_first_segment;
-  sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
+  // Answers are not divided by segments, as in validations.
+  if (micro.first_visible.empty()) {
+    sums->loss_after += result.loss_sum_after_first_segment;
+    sums->num_tokens_after += static_cast<double>(result.num_tokens_after_first_segment);
+  }
   sums->balance += result.balance_loss_sum;
   sums->divergence += result.divergence_sum;
   sums->active_experts += result.active_experts_sum;

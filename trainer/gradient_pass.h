@@ -25,7 +25,7 @@ struct DatasetSums {
 // Results over the global batch. The same on every rank, except for the routing.
 struct GradientPass {
   double loss = 0;                      // nats per token; NaN without tokens
-  double loss_after_first_segment = 0;  // 0 when no token is after it
+  double loss_after_first_segment = 0;  // 0 without such tokens, and of answers
   double gradient_norm = 0;             // for the mean loss, before clipping
   int64_t num_tokens = 0;
   std::vector<DatasetSums> datasets;  // RankBatch::num_datasets elements

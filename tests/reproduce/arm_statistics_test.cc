@@ -57,6 +57,11 @@ TEST(ArmStatisticsTest, FinalLossIsTheMeanOfTheLastTenth) {
   losses[18] = 3;
   losses[19] = 4;
   EXPECT_DOUBLE_EQ(FinalLoss(Steps(losses)), 3.5);
+  // Answers are not divided by segments.
+  v1::StepMetrics step;
+  step.set_step(1);
+  step.set_loss(2);
+  EXPECT_DOUBLE_EQ(FinalLoss(std::vector<v1::StepMetrics>{step}), 2);
 }
 
 TEST(ArmStatisticsTest, GainByTenthsPairsStepsByNumber) {

@@ -9,6 +9,7 @@
 #include "formats/supervised_spans.h"
 #include "model/config/decoder.h"
 #include "model/config/model_config.h"
+#include "runs/main_figures.h"
 #include "runs/run_spec.h"
 #include "tests/trainer/finetuning_fixture.h"
 #include "trainer/gradient_pass.h"
@@ -123,6 +124,23 @@ TEST_F(FinetuningRunsTest, ValidationScoresAnswersOfTheHeldOutPart) {
   EXPECT_NEAR(validation.loss(), nats / tokens, 1e-4);
   EXPECT_EQ(validation.best_step(), 5);
   EXPECT_NEAR(validation.best_loss(), validation.loss(), 1e-12);
+}
+
+// Sequences of 32 have segments of 8 here, and most answers of the first of three examples lie in
+// the first segment.
+TEST_F(FinetuningRunsTest, TrainingLossIsOverAllAnswersHoweverLongSegmentsAre) {
+  v1::RunSpec spec = TinyDenseSpec(packed_, 3);
+  spec.mutable_model()->mutable_routing()->set_segment_length(8);
+  const auto steps = *Trained(ResolveRunSpec(spec).value()).ReadMetrics(0);
+  ASSERT_EQ(steps.size(), 3u);
+  for (const v1::StepMetrics& step : steps) {
+    EXPECT_EQ(step.loss_after_first_segment(), 0);
+    EXPECT_GT(step.loss(), 0);
+    EXPECT_EQ(MainLoss(step), step.loss());
+  }
+  spec.set_dataset_dir(text_.string());
+  EXPECT_GT(Trained(ResolveRunSpec(spec).value()).ReadMetrics(0)->back().loss_after_first_segment(),
+            0);
 }
 
 // Trained on the validation part itself, a model comes to know its answers one after the other. The

@@ -3,31 +3,56 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
+#include "runs/metrics_line.h"
 
 namespace braid {
 namespace {
 
-// Returns the leading lines of the file that are complete and belong to steps up to `step`.
-std::string LinesUpTo(const std::filesystem::path& path, int64_t step) {
+struct KeptLines {
+  std::string text;         // the complete lines of steps up to the one that was asked for
+  int64_t num_damaged = 0;  // lines among them that cannot be read, and are not in `text`
+};
+
+KeptLines LinesUpTo(const std::filesystem::path& path, int64_t step) {
   std::ifstream file(path, std::ios::binary);
-  std::string kept;
+  KeptLines kept;
   std::string line;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
+  int64_t newest = 0, unreadable = 0;
   while (std::getline(file, line) && !file.eof()) {
     v1::StepMetrics metrics;
-    if (!google::protobuf::util::JsonStringToMessage(line, &metrics, options).ok()) break;
-    if (metrics.step() > step) break;
-    kept += line + "\n";
+    if (!ParseMetricsLine(line, &metrics)) {
+      ++unreadable;
+      continue;
+    }
+    if (metrics.step() > step) continue;
+    newest = std::max(newest, metrics.step());
+    kept.num_damaged += std::exchange(unreadable, 0);
+    kept.text += line + "\n";
   }
+  // Unreadable lines at the end belong to later steps if none of these is missing.
+  if (newest < step) kept.num_damaged += unreadable;
   return kept;
+}
+
+// Copies the file to NAME.damaged, or to NAME.damaged-2 and so on where that exists.
+absl::StatusOr<std::filesystem::path> KeepDamaged(const std::filesystem::path& path) {
+  std::filesystem::path copy = absl::StrCat(path.string(), ".damaged");
+  for (int i = 2; std::filesystem::exists(copy); ++i) {
+    copy = absl::StrCat(path.string(), ".damaged-", i);
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  RETURN_IF_ERROR(WriteFileAtomically(copy, bytes));
+  return copy;
 }
 
 }  // namespace
@@ -42,8 +67,15 @@ std::string MetricsLine(const v1::StepMetrics& metrics) {
 }
 
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::filesystem::path& path,
-                                                             int64_t step) {
-  RETURN_IF_ERROR(WriteFileAtomically(path, LinesUpTo(path, step)));
+                                                             int64_t step, std::ostream* warnings) {
+  const KeptLines kept = LinesUpTo(path, step);
+  if (kept.num_damaged > 0) {
+    ASSIGN_OR_RETURN(const std::filesystem::path copy, KeepDamaged(path));
+    *warnings << "warning: " << path.string() << ": " << kept.num_damaged
+              << " of the lines up to step " << step << " cannot be read and are left out; "
+              << copy.string() << " keeps the file as it was" << std::endl;
+  }
+  RETURN_IF_ERROR(WriteFileAtomically(path, kept.text));
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (descriptor < 0) return SystemError("open", path, errno);
   return std::unique_ptr<MetricsLog>(new MetricsLog(path, descriptor));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 
@@ -19,9 +20,11 @@ std::string MetricsLine(const v1::StepMetrics& metrics);
 class MetricsLog {
  public:
   // Opens the log to continue after `step`. Removes the lines of later steps, and a last line cut
-  // short by a crash.
+  // short by a crash. Leaves out other lines that cannot be read, too, with a warning; the file as
+  // it was is then kept beside it, as NAME.damaged.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::filesystem::path& path,
-                                                          int64_t step);
+                                                          int64_t step,
+                                                          std::ostream* warnings = &std::cerr);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;

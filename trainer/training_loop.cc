@@ -168,7 +168,8 @@ absl::Status TrainingLoop::Restore() {
   if (!leads()) return absl::OkStatus();
   if (checkpoint.has_value()) RETURN_IF_ERROR(RemovePassedOver());
   RETURN_IF_ERROR(CopyTokenizer());
-  ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(directory_.metrics(), state_.step));
+  ASSIGN_OR_RETURN(metrics_,
+                   MetricsLog::Open(directory_.metrics(), state_.step, environment_.warnings));
   if (done()) {
     *environment_.out << "run already complete: "
                       << (stopped_early() ? "stopped early after step " : "all steps are done: ")

@@ -1,6 +1,7 @@
 #include "runs/run_directory.h"
 
 #include <fstream>
+#include <sstream>
 
 #include "base/atomic_file.h"
 #include "gmock/gmock.h"
@@ -138,6 +139,30 @@ TEST(MetricsLogTest, ReopeningDropsLaterSteps) {
   EXPECT_EQ(*ReadFile(run.metrics()), MetricsLine(Metrics(1)) + "\n" + MetricsLine(Metrics(2)) +
                                           "\n" + MetricsLine(Metrics(3)) + "\n" +
                                           MetricsLine(Metrics(4)) + "\n");
+}
+
+TEST(MetricsLogTest, ReopeningLeavesOutOnlyTheDamagedLinesAndKeepsTheFile) {
+  const RunDirectory run(NewDirectory("run"));
+  const auto line = [](int64_t step) { return MetricsLine(Metrics(step)) + "\n"; };
+  const std::string copy = run.metrics().string() + ".damaged";
+  const std::string file = line(1) + line(2) + "{\"step\":\"3\",lo\n" + line(4) + line(5) + line(6);
+  Append(run.metrics(), file + "{\"st");
+  std::ostringstream warnings;
+  ASSERT_TRUE(MetricsLog::Open(run.metrics(), 5, &warnings).ok());
+  EXPECT_EQ(*ReadFile(run.metrics()), line(1) + line(2) + line(4) + line(5));
+  EXPECT_EQ(*ReadFile(copy), file + "{\"st");
+  EXPECT_THAT(warnings.str(), HasSubstr("metrics.jsonl: 1 of the lines up to step 5"));
+  EXPECT_THAT(warnings.str(), HasSubstr(copy));
+  // Damage after the last step that is kept loses nothing.
+  warnings.str("");
+  Append(run.metrics(), "rubbish\n" + line(7));
+  ASSERT_TRUE(MetricsLog::Open(run.metrics(), 5, &warnings).ok());
+  EXPECT_EQ(*ReadFile(run.metrics()), line(1) + line(2) + line(4) + line(5));
+  EXPECT_EQ(warnings.str(), "");
+  // A loss at the end is one.
+  Append(run.metrics(), "rubbish\n");
+  ASSERT_TRUE(MetricsLog::Open(run.metrics(), 6, &warnings).ok());
+  EXPECT_THAT(warnings.str(), HasSubstr(copy + "-2 keeps"));
 }
 
 TEST(RunDirectoryTest, ExitReadsBack) {

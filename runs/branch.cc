@@ -169,6 +169,8 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
     branch.clear_launch();
     branch.clear_world_size();
   }
+  // MergeFrom would add the unit of one length to that of another.
+  if (asked.validation().has_every()) branch.mutable_validation()->clear_every();
   branch.MergeFrom(asked);
   if (asked.name().empty()) branch.set_name(absl::StrCat(source.name(), "@", step));
   // A share of the run would be another number of steps here.
@@ -189,6 +191,7 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
   if (source.batch().has_warmup()) {
     // The batch grows in multiples of the ranks, and the data order follows from it.
     branch.set_world_size(source.world_size());
+    branch.mutable_batch()->mutable_warmup()->Clear();
     branch.mutable_batch()->mutable_warmup()->set_steps(
         StepsOf(source.batch().warmup(), source.num_steps()));
   }

@@ -8,6 +8,7 @@
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "runs/schedule_spec.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {
@@ -97,6 +98,23 @@ TEST_F(BranchTest, KeepsTheStepsOfBothWarmUps) {
     EXPECT_EQ(DecaySteps(*resolved), decay);
     EXPECT_EQ(resolved->num_steps(), 18 + decay);
   }
+}
+
+TEST_F(BranchTest, LengthsInOtherUnitsReplaceThoseOfTheSource) {
+  stable_.mutable_batch()->set_first_batch_size(2);
+  stable_.mutable_batch()->mutable_warmup()->set_fraction(0.25);
+  stable_.mutable_validation()->mutable_every()->set_fraction(0.25);
+  stable_ = *ResolveRunSpec(stable_);
+  v1::RunSpec asked;
+  const auto resolved = [&] { return ResolveRunSpec(BranchSpec(stable_, 12, asked).value()); };
+  ASSERT_OK(resolved());
+  EXPECT_EQ(resolved()->num_steps(), 14);
+  EXPECT_EQ(resolved()->batch().warmup().ShortDebugString(), "steps: 6");
+  EXPECT_EQ(resolved()->validation().every().ShortDebugString(), "fraction: 0.25");
+  asked.mutable_validation()->mutable_every()->set_steps(5);
+  ASSERT_OK(resolved());
+  EXPECT_EQ(resolved()->validation().every().ShortDebugString(), "steps: 5");
+  EXPECT_EQ(resolved()->validation().windows(), stable_.validation().windows());
 }
 
 TEST_F(BranchTest, RefusesStepsWhereTheRateIsNotConstant) {

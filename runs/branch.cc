@@ -13,6 +13,7 @@
 #include "base/file_error.h"
 #include "base/status_macros.h"
 #include "formats/packed_dataset.h"
+#include "runs/batch_spec.h"
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/mixture_spec.h"
@@ -101,6 +102,19 @@ absl::StatusOr<int64_t> BranchSteps(const v1::TrainingLength& decay, int64_t ste
                                                  " steps, expected at most 2^32; lower it"));
 }
 
+// A branch has both warm-ups of its source whole.
+absl::Status CheckHoldsWarmups(int64_t num_steps, int64_t dense_steps, int64_t growth_steps) {
+  const auto too_short = [&](const std::string& expected) {
+    return absl::InvalidArgumentError(absl::StrCat("branch: got ", num_steps, " steps, expected ",
+                                                   expected, "; branch later or decay longer"));
+  };
+  if (dense_steps > 0 && num_steps <= dense_steps) {
+    return too_short(absl::StrCat("more than the ", dense_steps, " of the dense warm-up"));
+  }
+  if (num_steps >= growth_steps) return absl::OkStatus();
+  return too_short(absl::StrCat("at least the ", growth_steps, " over which the batch grows"));
+}
+
 absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::create_hard_link(from, to, error);
@@ -164,6 +178,8 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                          .sequence_length = data.sequence_length,
                                          .num_instances = data.num_instances}));
   ASSIGN_OR_RETURN(const int64_t num_steps, BranchSteps(decay, step));
+  const int64_t warmup = WarmupSteps(source), dense = DenseSteps(source);
+  RETURN_IF_ERROR(CheckHoldsWarmups(num_steps, dense, BatchScheduleOf(source).growth_steps));
   v1::RunSpec branch = source;
   if (asked.has_launch()) {
     branch.clear_launch();
@@ -174,7 +190,6 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
   branch.MergeFrom(asked);
   if (asked.name().empty()) branch.set_name(absl::StrCat(source.name(), "@", step));
   // A share of the run would be another number of steps here.
-  const int64_t warmup = WarmupSteps(source), dense = DenseSteps(source);
   branch.set_num_steps(num_steps);
   branch.mutable_optimizer()->set_schedule(v1::WSD);
   branch.mutable_optimizer()->mutable_warmup()->Clear();

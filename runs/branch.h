@@ -38,12 +38,13 @@ absl::StatusOr<std::filesystem::path> FindBranchCheckpoint(const RunDirectory& r
 
 // Returns the spec of a branch at `step` of a run with the resolved spec `source`. The number of
 // steps follows from the decay: a share f of the whole branch gives step / (1 - f), rounded up; a
-// length is added to `step`. Warm-up and dense warm-up keep their steps.
+// length is added to `step`. Warm-up, dense warm-up and growth keep their steps.
 //
 // `asked` may set optimizer.decay (default 0.1), optimizer.final_lr_ratio, name, launch, ranks,
 // supervision, checkpoints, validation, spikes and other settings that do not change the model or
-// the data; InvalidArgument names any other field. FailedPrecondition when the learning rate of
-// `source` is not constant at `step`, naming the steps where it is.
+// the data; InvalidArgument names any other field, and the steps of the dense warm-up or of the
+// batch's growth where the branch would end within them. FailedPrecondition when the learning rate
+// of `source` is not constant at `step`, naming the steps where it is.
 absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                        const v1::RunSpec& asked);
 

@@ -23,7 +23,7 @@ absl::Status CheckGrowth(bool good, absl::string_view field, const absl::AlphaNu
 
 bool Grows(const v1::GrowthConfig& growth) { return growth.first() > 0 || growth.has_last(); }
 
-absl::Status ResolveGrowth(v1::RoutingConfig* routing, v1::GrowthConfig* growth) {
+absl::Status ResolveGrowth(v1::RoutingConfig* routing, v1::GrowthConfig* growth, bool may_outlast) {
   FillStatedDefaults(growth);
   RETURN_IF_ERROR(CheckGrowth(
       routing->router() == v1::TOKEN_CHOICE, "first", growth->first(),
@@ -38,8 +38,9 @@ absl::Status ResolveGrowth(v1::RoutingConfig* routing, v1::GrowthConfig* growth)
   RETURN_IF_ERROR(CheckGrowth(
       growth->last() >= growth->first() && growth->last() <= experts, "last", growth->last(),
       absl::StrCat(growth->first(), " (growth.first) to ", experts, ", ", limit)));
-  RETURN_IF_ERROR(CheckGrowth(growth->until() > 0 && growth->until() <= 1, "until", growth->until(),
-                              "more than 0 and at most 1"));
+  const double until = growth->until();
+  const bool fits = std::isfinite(until) && until > 0 && (until <= 1 || may_outlast);
+  RETURN_IF_ERROR(CheckGrowth(fits, "until", until, "more than 0 and at most 1"));
   routing->mutable_token()->set_active_experts(growth->last());
   return absl::OkStatus();
 }

@@ -16,8 +16,10 @@ bool Grows(const v1::GrowthConfig& growth);
 
 // Fills in the settings of a growth, and sets the routing's own number of active experts to the
 // last one, which a finished run uses. Requires Grows. InvalidArgument for another router than
-// TOKEN_CHOICE, or for limits that shrink or are not numbers of experts.
-absl::Status ResolveGrowth(v1::RoutingConfig* routing, v1::GrowthConfig* growth);
+// TOKEN_CHOICE, or for limits that shrink or are not numbers of experts. With `may_outlast`, as in
+// a branch that ends before its source, the growth may be longer than the run (`until` above 1).
+absl::Status ResolveGrowth(v1::RoutingConfig* routing, v1::GrowthConfig* growth,
+                           bool may_outlast = false);
 
 // Growth of the number of active experts from `first` to `last` over `steps` steps.
 struct ExpertGrowth {

@@ -165,7 +165,8 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
 absl::Status FillGrowth(v1::RunSpec* spec) {
   if (!spec->has_growth()) return absl::OkStatus();
   if (Grows(spec->growth())) {
-    return ResolveGrowth(spec->mutable_model()->mutable_routing(), spec->mutable_growth());
+    return ResolveGrowth(spec->mutable_model()->mutable_routing(), spec->mutable_growth(),
+                         /*may_outlast=*/!spec->branch_from().empty());
   }
   spec->clear_growth();
   return absl::OkStatus();

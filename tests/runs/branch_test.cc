@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
+#include "runs/expert_growth.h"
 #include "runs/run_spec.h"
 #include "runs/schedule_spec.h"
 #include "tests/base/status_matchers.h"
@@ -115,6 +116,47 @@ TEST_F(BranchTest, LengthsInOtherUnitsReplaceThoseOfTheSource) {
   ASSERT_OK(resolved());
   EXPECT_EQ(resolved()->validation().every().ShortDebugString(), "steps: 5");
   EXPECT_EQ(resolved()->validation().windows(), stable_.validation().windows());
+}
+
+// Experts grow over the ten steps of the source, and go on in a branch of seven as they did there.
+TEST_F(BranchTest, GrowthOfExpertsMayOutlastABranch) {
+  v1::RunSpec source = TinyDenseSpec(dataset_, 10);
+  source.mutable_optimizer()->set_schedule(v1::CONSTANT);
+  v1::RoutingConfig* const routing = source.mutable_model()->mutable_routing();
+  routing->set_router(v1::TOKEN_CHOICE);
+  routing->set_num_experts(8);
+  source.mutable_growth()->set_first(1);
+  source = ResolveRunSpec(source).value();
+  v1::RunSpec asked = Decay([](auto* d) { d->set_steps(2); });
+  asked.set_branch_from("run-000001@5");
+  ASSERT_OK_AND_ASSIGN(const v1::RunSpec branch,
+                       ResolveRunSpec(BranchSpec(source, 5, asked).value()));
+  EXPECT_EQ(branch.num_steps(), 7);
+  EXPECT_EQ(ResolveRunSpec(branch)->DebugString(), branch.DebugString());
+  const ExpertGrowth before = GrowthOf(source.growth(), 10), after = GrowthOf(branch.growth(), 7);
+  for (int64_t step = 0; step < 7; ++step) {
+    EXPECT_EQ(ActiveExperts(after, step), ActiveExperts(before, step)) << step;
+  }
+  // Elsewhere growth ends with the run at the latest.
+  source.mutable_growth()->set_until(1.5);
+  EXPECT_FAILS(ResolveRunSpec(source), absl::StatusCode::kInvalidArgument,
+               "growth.until: got 1.5, expected more than 0 and at most 1");
+}
+
+TEST_F(BranchTest, RefusesToEndWithinAWarmUp) {
+  stable_.mutable_upcycling()->set_dense_fraction(0.5);
+  stable_ = *ResolveRunSpec(stable_);
+  EXPECT_THAT(ErrorOf(8, Decay([](auto* d) { d->set_steps(4); })),
+              HasSubstr("branch: got 12 steps, expected more than the 12 of the dense warm-up; "
+                        "branch later or decay longer"));
+  EXPECT_EQ(ErrorOf(8, Decay([](auto* d) { d->set_steps(5); })), "");
+  stable_.mutable_upcycling()->set_dense_fraction(0);
+  stable_.mutable_batch()->set_first_batch_size(2);
+  stable_.mutable_batch()->mutable_warmup()->set_steps(16);
+  stable_ = *ResolveRunSpec(stable_);
+  EXPECT_THAT(ErrorOf(8, Decay([](auto* d) { d->set_steps(7); })),
+              HasSubstr("got 15 steps, expected at least the 16 over which the batch grows"));
+  EXPECT_EQ(ErrorOf(8, Decay([](auto* d) { d->set_steps(8); })), "");
 }
 
 TEST_F(BranchTest, RefusesStepsWhereTheRateIsNotConstant) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/base/status_matchers.h"
 
 namespace braid {
@@ -53,6 +55,22 @@ TEST(ExpertGrowthTest, GrowsOverAShareOfTheSteps) {
   EXPECT_EQ(growth.first, 2);
   EXPECT_EQ(growth.last, 8);
   EXPECT_EQ(growth.steps, 101);
+}
+
+TEST(ExpertGrowthTest, OnlyABranchMayEndBeforeTheGrowth) {
+  v1::RoutingConfig routing;
+  routing.set_router(v1::TOKEN_CHOICE);
+  routing.set_num_experts(8);
+  v1::GrowthConfig config;
+  config.set_first(2);
+  config.set_until(1.5);
+  EXPECT_FAILS(ResolveGrowth(&routing, &config), absl::StatusCode::kInvalidArgument,
+               "growth.until: got 1.5, expected more than 0 and at most 1");
+  EXPECT_OK(ResolveGrowth(&routing, &config, /*may_outlast=*/true));
+  EXPECT_EQ(GrowthOf(config, 10).steps, 15);
+  config.set_until(INFINITY);
+  EXPECT_FAILS(ResolveGrowth(&routing, &config, /*may_outlast=*/true),
+               absl::StatusCode::kInvalidArgument, "growth.until: got inf");
 }
 
 }  // namespace expert_growth_test

@@ -77,6 +77,18 @@ absl::Status CheckAsked(const v1::RunSpec& asked) {
   return absl::OkStatus();
 }
 
+// The batch grows in multiples of the ranks, and the data order follows from it.
+absl::Status CheckSameRanks(const v1::RunSpec& source, const v1::RunSpec& asked) {
+  if (!source.batch().has_warmup() || !asked.has_world_size() ||
+      asked.world_size() == source.world_size()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("world_size: got ", asked.world_size(),
+                   " for a branch of a run whose batch grows, expected ", source.world_size(),
+                   ", its ranks, from which the order of the data follows; leave it unset"));
+}
+
 // The first and last checkpoint step at which the learning rate of the run is constant.
 absl::Status CheckStable(const v1::RunSpec& source, int64_t step) {
   const v1::LearningRateSchedule schedule = source.optimizer().schedule();
@@ -167,6 +179,7 @@ absl::StatusOr<fs::path> FindBranchCheckpoint(const RunDirectory& run, int64_t s
 absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                        const v1::RunSpec& asked) {
   RETURN_IF_ERROR(CheckAsked(asked));
+  RETURN_IF_ERROR(CheckSameRanks(source, asked));
   RETURN_IF_ERROR(CheckStable(source, step));
   v1::RunSpec trained_on = source;
   ASSIGN_OR_RETURN(const std::vector<DatasetInfo> datasets, ReadDatasets(&trained_on));
@@ -204,8 +217,7 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                        static_cast<double>(num_steps));
   }
   if (source.batch().has_warmup()) {
-    // The batch grows in multiples of the ranks, and the data order follows from it.
-    branch.set_world_size(source.world_size());
+    branch.set_world_size(source.world_size());  // even with another launch
     branch.mutable_batch()->mutable_warmup()->Clear();
     branch.mutable_batch()->mutable_warmup()->set_steps(
         StepsOf(source.batch().warmup(), source.num_steps()));

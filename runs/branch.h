@@ -42,9 +42,10 @@ absl::StatusOr<std::filesystem::path> FindBranchCheckpoint(const RunDirectory& r
 //
 // `asked` may set optimizer.decay (default 0.1), optimizer.final_lr_ratio, name, launch, ranks,
 // supervision, checkpoints, validation, spikes and other settings that do not change the model or
-// the data; InvalidArgument names any other field, and the steps of the dense warm-up or of the
-// batch's growth where the branch would end within them. FailedPrecondition when the learning rate
-// of `source` is not constant at `step`, naming the steps where it is.
+// the data; InvalidArgument names any other field, the ranks where the batch of `source` grows in
+// multiples of them, and the steps of the dense warm-up or of the batch's growth where the branch
+// would end within them. FailedPrecondition when the learning rate of `source` is not constant at
+// `step`, naming the steps where it is.
 absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                        const v1::RunSpec& asked);
 

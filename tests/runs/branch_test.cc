@@ -143,6 +143,19 @@ TEST_F(BranchTest, GrowthOfExpertsMayOutlastABranch) {
                "growth.until: got 1.5, expected more than 0 and at most 1");
 }
 
+TEST_F(BranchTest, RefusesOtherRanksWhereTheBatchGrows) {
+  v1::RunSpec asked;
+  asked.set_world_size(2);
+  EXPECT_EQ(ErrorOf(12, asked), "");
+  stable_.mutable_batch()->set_first_batch_size(2);
+  stable_.mutable_batch()->mutable_warmup()->set_steps(6);
+  stable_ = *ResolveRunSpec(stable_);
+  EXPECT_THAT(ErrorOf(12, asked),
+              HasSubstr("world_size: got 2 for a branch of a run whose batch grows, expected 1"));
+  asked.set_world_size(1);
+  EXPECT_EQ(BranchSpec(stable_, 12, asked)->world_size(), 1);
+}
+
 TEST_F(BranchTest, RefusesToEndWithinAWarmUp) {
   stable_.mutable_upcycling()->set_dense_fraction(0.5);
   stable_ = *ResolveRunSpec(stable_);

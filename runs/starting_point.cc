@@ -278,6 +278,9 @@ absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec
   ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start.model, spec->model()));
   RETURN_IF_ERROR(CheckSameUse(start.model, *spec));
   spec->set_init_from(start.checkpoint.string());
+  if (UsesExperts(start.model) && !IsPartial(spec->finetuning())) {
+    spec->mutable_upcycling()->set_dense_fraction(0);  // It has experts from the first step.
+  }
   if (!IsPartial(spec->finetuning()) || UsesExperts(start.model) == UsesExperts(spec->model())) {
     return absl::OkStatus();
   }

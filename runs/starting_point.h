@@ -40,8 +40,8 @@ absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,
                                 const std::filesystem::path& dataset_dir);
 
 // Sets the model of a spec to the shape of the weights of `start`, as ShapeFrom does, and init_from
-// to its checkpoint. InvalidArgument as ShapeFrom and CheckSameUse, and for a run that trains a
-// part of the parameters and changes between experts and dense FFNs.
+// to its checkpoint; experts have no dense warm-up. InvalidArgument as ShapeFrom and CheckSameUse,
+// and for a run that trains a part of the parameters and changes between experts and dense FFNs.
 absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec);
 
 // Does the same with the weights that init_from names; nothing without it, and nothing for a

@@ -21,7 +21,9 @@ size_t NumInputMeans(const v1::ModelConfig& resolved) {
 
 void MoveInputMeans(std::span<const double> batch, int64_t step, LanguageModel& model) {
   if (batch.empty() || IsPartial(model.finetuning())) return;
-  const double share = std::max(1.0 / static_cast<double>(step + 1), kLeastShare);
+  // Specs of earlier versions may count dense steps where experts trained from the start.
+  const auto batches = static_cast<double>(std::max<int64_t>(step, 0) + 1);
+  const double share = std::max(1.0 / batches, kLeastShare);
   size_t next = 0;
   for (Parameter& parameter : model.parameters()) {
     if (!parameter.name.ends_with(kInputMean)) continue;

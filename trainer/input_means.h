@@ -14,7 +14,7 @@ namespace braid {
 // Returns the number of elements of all means: D for each layer with experts, 0 without them.
 size_t NumInputMeans(const v1::ModelConfig& resolved);
 
-// Moves the means after 0-based step t towards those of its batch, [NumInputMeans]:
+// Moves the means after 0-based step t with experts towards those of its batch, [NumInputMeans]:
 // mean += max(1 / (t + 1), 0.01) (batch - mean), the mean of all batches at first. A model of which
 // a part is trained keeps its means, as it keeps its other parameters.
 void MoveInputMeans(std::span<const double> batch, int64_t step, LanguageModel& model);

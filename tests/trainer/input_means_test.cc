@@ -4,15 +4,18 @@
 #include <cmath>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "model/config/parameter_layout.h"
+#include "runs/checkpoint_directory.h"
 #include "runs/model_path.h"
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/parallel/threaded_communicator.h"
+#include "trainer/training_data.h"
 #include "trainer/training_loop.h"
 #include "trainer/training_state.h"
 
@@ -102,6 +105,39 @@ TEST(InputMeansTest, AreTheSameForAnyMicroBatchesAndRanksAndThroughAResume) {
     ASSERT_EQ(theirs.size(), means.size());
     for (size_t i = 0; i < means.size(); ++i) EXPECT_NEAR(theirs[i], means[i], 1e-4) << ranks;
   }
+}
+
+// The experts are new then, and their means are zeros.
+TEST(InputMeansTest, BeginWithTheFirstBatchAfterADenseWarmUp) {
+  const fs::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  v1::RunSpec spec = CenteredSpec(dataset, 8);
+  spec.mutable_upcycling()->set_dense_fraction(0.5);
+  spec = ResolveRunSpec(spec).value();
+  ASSERT_EQ(DenseSteps(spec), 4);
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_OK(run.WriteSpec(spec));
+  ASSERT_EQ(*TrainAlone(run, spec, 4), TrainingOutcome::kInterrupted);
+  SingleProcess alone;
+  const TrainingData data = TrainingData::Open(spec, true).value();
+  TrainingState dense =
+      RestoreState(CheckpointPath(run.checkpoints(), 4), spec, data.key(), 0).value();
+  const TrainingState experts = UpcycledState(std::move(dense), spec, alone).value();
+  const Batch batch = data.Load(4, 0, 1)->batch;
+  const TrainResult result =
+      experts.model->ForwardBackward(batch.inputs, batch.targets, batch.batch_size, 1, false)
+          .value();
+  ASSERT_EQ(*TrainAlone(run, spec, 1), TrainingOutcome::kInterrupted);
+  const std::vector<float> means = MeansOf(run);
+  ASSERT_EQ(means.size(), result.input_sums.size());
+  for (size_t i = 0; i < means.size(); ++i) {
+    EXPECT_NEAR(means[i], result.input_sums[i] / static_cast<double>(result.num_tokens), 1e-5) << i;
+  }
+  // Experts of another run have no dense warm-up.
+  v1::RunSpec next = spec;
+  next.set_init_from(run.root().string());
+  ASSERT_OK_AND_ASSIGN(next, ResolveRunSpec(next));
+  EXPECT_EQ(DenseSteps(next), 0);
 }
 
 TEST(InputMeansTest, AdaptersKeepTheMeansOfTheirBase) {

@@ -22,21 +22,9 @@
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
+#include "formats/sequence_index.h"
 
 namespace braid {
-
-// Element types of the .bin; the values are the codes stored in the .idx.
-enum class TokenType : uint8_t {
-  kUint8 = 1,
-  kInt8 = 2,
-  kInt16 = 3,
-  kInt32 = 4,
-  kUint16 = 8,
-};
-
-// Return PREFIX + ".bin" and PREFIX + ".idx". The prefix may contain dots.
-std::filesystem::path TokensPath(const std::filesystem::path& prefix);
-std::filesystem::path IndexPath(const std::filesystem::path& prefix);
 
 // Writes a dataset sequence by sequence. Tokens are streamed; memory use is 12 bytes per sequence.
 // Not thread-safe.
@@ -95,17 +83,14 @@ class IndexedDataset {
   // Checks the whole index for consistency and against the length of the .bin. DATA_LOSS if they
   // disagree; INVALID_ARGUMENT for float or int64 elements.
   static absl::StatusOr<IndexedDataset> Open(const std::filesystem::path& prefix);
-  // The same for files that are mapped already; `prefix` is for messages.
-  static absl::StatusOr<IndexedDataset> FromFiles(MappedFile index, MappedFile tokens,
-                                                  const std::filesystem::path& prefix);
 
-  int64_t num_sequences() const { return num_sequences_; }
-  int64_t num_documents() const { return num_documents_; }
-  int64_t num_tokens() const;
-  TokenType token_type() const { return type_; }
+  int64_t num_sequences() const { return index_.num_sequences(); }
+  int64_t num_documents() const { return index_.num_documents(); }
+  int64_t num_tokens() const { return index_.num_tokens(); }
+  TokenType token_type() const { return index_.type(); }
 
   // Returns the length of sequence i in tokens. Requires 0 <= i < num_sequences().
-  int64_t sequence_length(int64_t i) const;
+  int64_t sequence_length(int64_t i) const { return index_.sequence_length(i); }
   std::vector<int32_t> Read(int64_t i) const;
   void ReadInto(int64_t i, std::vector<int32_t>* tokens) const;
   // Appends tokens [begin, begin + count) of sequence i, which must lie within it.
@@ -113,19 +98,12 @@ class IndexedDataset {
 
   // Returns the first sequence of document i, whose sequences are [document_begin(i),
   // document_begin(i + 1)). Requires 0 <= i <= num_documents().
-  int64_t document_begin(int64_t i) const;
+  int64_t document_begin(int64_t i) const { return index_.document_begin(i); }
 
  private:
-  absl::Status ParseIndex(const std::filesystem::path& prefix);
-  absl::Status CheckSequences(const std::filesystem::path& prefix) const;
-  absl::Status CheckDocuments(const std::filesystem::path& prefix) const;
-  int64_t sequence_offset(int64_t i) const;  // bytes
-
   MappedFile tokens_;
-  MappedFile index_;
-  TokenType type_ = TokenType::kInt32;
-  int64_t num_sequences_ = 0;
-  int64_t num_documents_ = 0;
+  MappedFile index_bytes_;
+  SequenceIndex index_;
 };
 
 }  // namespace braid

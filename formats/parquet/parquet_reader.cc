@@ -1,19 +1,13 @@
 #include "formats/parquet/parquet_reader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/file_error.h"
+#include "base/client_file.h"
 #include "base/nearest_word.h"
-#include "base/path_roots.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -25,33 +19,6 @@ constexpr int64_t kTrailerBytes = 8;  // length of the footer, magic
 
 absl::Status AtPath(const std::filesystem::path& path, const absl::Status& status) {
   return {status.code(), absl::StrCat(path.string(), ": ", status.message())};
-}
-
-// Closes the descriptor when the last copy of the reading function goes.
-struct OpenFile {
-  explicit OpenFile(int fd) : descriptor(fd) {}
-  ~OpenFile() { close(descriptor); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  const int descriptor;
-};
-
-absl::StatusOr<std::string> ReadAt(const OpenFile& file, const std::filesystem::path& path,
-                                   int64_t offset, int64_t size) {
-  std::string bytes(static_cast<size_t>(size), '\0');
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = pread(file.descriptor, bytes.data() + done, bytes.size() - done,
-                            offset + static_cast<int64_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      // UNAVAILABLE rather than DATA_LOSS: the content may be intact, and reading again may
-      // succeed.
-      return absl::UnavailableError(SystemError("read", path, errno).message());
-    }
-    if (n == 0) return absl::DataLossError("the file became shorter while it was read");
-    done += static_cast<size_t>(n);
-  }
-  return bytes;
 }
 
 absl::StatusOr<ParquetFooter> ReadFooter(const ParquetBytes& bytes, int64_t size) {
@@ -108,17 +75,11 @@ bool IsReadable(const ParquetColumn& column) {
 }  // namespace
 
 absl::StatusOr<ParquetReader> ParquetReader::Open(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a FIFO would block until it has a writer.
-  ASSIGN_OR_RETURN(const int fd, ClientRoots().Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
-  const auto file = std::make_shared<const OpenFile>(fd);
-  struct stat info = {};
-  if (fstat(fd, &info) != 0) return SystemError("stat", path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path.string(), " is not a regular file"));
-  }
-  return FromBytes(
-      [file, path](int64_t offset, int64_t size) { return ReadAt(*file, path, offset, size); },
-      info.st_size, path);
+  ASSIGN_OR_RETURN(std::shared_ptr<const ClientFile> file, ClientFile::Open(path));
+  const int64_t size = file->size();
+  return FromBytes([file = std::move(file)](int64_t offset,
+                                            int64_t count) { return file->ReadAt(offset, count); },
+                   size, path);
 }
 
 absl::StatusOr<ParquetReader> ParquetReader::FromBytes(ParquetBytes bytes, int64_t size,

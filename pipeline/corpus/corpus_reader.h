@@ -1,5 +1,6 @@
 // Reads the documents of a corpus one by one, in a fixed order and in bounded memory: 8 bytes per
-// document for ids, and at most 16 x max_document_bytes (64 MiB by default) for the current record.
+// document for ids, at most 16 x max_document_bytes (64 MiB by default) for the current record, and
+// the .idx of the current indexed dataset.
 //
 // Inputs are Parquet (.parquet), JSON lines (.jsonl, .json, .ndjson), text files (.txt), these also
 // compressed (.gz, .zst, .zstd), Megatron-LM indexed datasets (.bin with .idx), and directories,

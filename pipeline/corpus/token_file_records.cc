@@ -1,28 +1,23 @@
 #include "pipeline/corpus/token_file_records.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "base/mapped_file.h"
-#include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "formats/tokenizer.h"
 
 namespace braid {
 namespace {
 
-// Maps a file that is opened like other corpus files, so that no link leads out of the roots.
-absl::StatusOr<MappedFile> MapTokenFile(const std::filesystem::path& path) {
-  ASSIGN_OR_RETURN(const int descriptor,
-                   ClientRoots().Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
-  const absl::Cleanup close_it = [descriptor] { close(descriptor); };
-  return MappedFile::Map(descriptor, path);
+// Reads a part of a file that is opened like other corpus files, so that no link leads out of the
+// roots.
+absl::StatusOr<std::string> ReadPart(const ClientFile& file, const std::filesystem::path& path,
+                                     int64_t offset, int64_t size) {
+  absl::StatusOr<std::string> bytes = file.ReadAt(offset, size);
+  if (!absl::IsDataLoss(bytes.status())) return bytes;
+  return absl::DataLossError(absl::StrCat(path.string(), ": ", bytes.status().message()));
 }
 
 }  // namespace
@@ -30,22 +25,29 @@ absl::StatusOr<MappedFile> MapTokenFile(const std::filesystem::path& path) {
 absl::Status TokenFileRecords::Open() {
   std::filesystem::path prefix = file_.path;
   prefix.replace_extension();
-  ASSIGN_OR_RETURN(MappedFile index, MapTokenFile(IndexPath(prefix)));
-  ASSIGN_OR_RETURN(MappedFile tokens, MapTokenFile(TokensPath(prefix)));
-  ASSIGN_OR_RETURN(IndexedDataset dataset,
-                   IndexedDataset::FromFiles(std::move(index), std::move(tokens), prefix));
-  dataset_ = std::move(dataset);
+  ASSIGN_OR_RETURN(const auto index_file, ClientFile::Open(IndexPath(prefix)));
+  ASSIGN_OR_RETURN(file_bytes_, ClientFile::Open(TokensPath(prefix)));
+  ASSIGN_OR_RETURN(index_bytes_, ReadPart(*index_file, IndexPath(prefix), 0, index_file->size()));
+  ASSIGN_OR_RETURN(index_, SequenceIndex::Parse(index_bytes_, file_bytes_->size(), prefix));
   return absl::OkStatus();
 }
 
+// Reads the bytes of the tokens of a document, whose sequences follow each other.
+absl::StatusOr<std::string> TokenFileRecords::ReadBytes(int64_t document) const {
+  const int64_t first = index_->document_begin(document);
+  const int64_t last = index_->document_begin(document + 1) - 1;
+  if (last < first) return std::string();
+  const int64_t offset = index_->sequence_offset(first);
+  const int64_t size = index_->sequence_offset(last) - offset +
+                       index_->sequence_length(last) * ElementBytes(index_->type());
+  return ReadPart(*file_bytes_, file_.path, offset, size);
+}
+
 // Stores the tokens of a document, without those that mark its ends, in tokens_.
-absl::Status TokenFileRecords::ReadTokens(int64_t document) {
+absl::Status TokenFileRecords::TakeTokens(int64_t document, const std::string& bytes) {
   const Tokenizer& tokenizer = *settings_.tokenizer;
   tokens_.clear();
-  for (int64_t i = dataset_->document_begin(document); i < dataset_->document_begin(document + 1);
-       ++i) {
-    dataset_->AppendRange(i, 0, dataset_->sequence_length(i), &tokens_);
-  }
+  AppendTokens(index_->type(), bytes, &tokens_);
   const auto wrong = std::ranges::find_if(
       tokens_, [&](int32_t token) { return token < 0 || token >= tokenizer.vocab_size(); });
   if (wrong != tokens_.end()) {
@@ -60,21 +62,25 @@ absl::Status TokenFileRecords::ReadTokens(int64_t document) {
 }
 
 absl::StatusOr<Record> TokenFileRecords::Next(const CorpusSoFar&) {
-  if (!dataset_.has_value()) {
+  if (!index_.has_value()) {
     const absl::Status opened = Open();
     if (absl::IsInvalidArgument(opened)) return opened;
     if (!opened.ok()) return DamageAt(0, opened);
   }
-  if (next_ >= dataset_->num_documents()) return Record{.is_last = true};
-  const int64_t document = next_++;
-  const bool is_last = next_ == dataset_->num_documents();
+  if (next_ >= index_->num_documents()) return Record{.is_last = true};
+  const int64_t document = next_;
+  const bool is_last = document + 1 == index_->num_documents();
   if (settings_.filter != nullptr) {
     const std::vector<FieldValue> nulls(settings_.filter->fields().size());
     if (!settings_.filter->Keeps(nulls)) {
+      ++next_;
       return Record{.kind = RecordKind::kFiltered, .num_filtered = 1, .is_last = is_last};
     }
   }
-  RETURN_IF_ERROR(ReadTokens(document));
+  const absl::StatusOr<std::string> bytes = ReadBytes(document);
+  if (!bytes.ok()) return DamageAt(document, bytes.status());
+  RETURN_IF_ERROR(TakeTokens(document, *bytes));
+  ++next_;
   text_ = settings_.tokenizer->Decode(tokens_);
   return Record{.kind = RecordKind::kText,
                 .offset = document,
@@ -86,17 +92,17 @@ absl::StatusOr<Record> TokenFileRecords::Next(const CorpusSoFar&) {
 absl::Status TokenFileRecords::SkipTo(int64_t position, const std::string&,
                                       const std::function<absl::Status()>&) {
   RETURN_IF_ERROR(Open());
-  if (position < 0 || position > dataset_->num_documents()) {
+  if (position < 0 || position > index_->num_documents()) {
     return absl::OutOfRangeError(
-        absl::StrCat("no document ", position, " of ", dataset_->num_documents()));
+        absl::StrCat("no document ", position, " of ", index_->num_documents()));
   }
   next_ = position;
   return absl::OkStatus();
 }
 
 int64_t TokenFileRecords::bytes_read() const {
-  if (!dataset_.has_value() || dataset_->num_documents() == 0) return 0;
-  const double share = static_cast<double>(next_) / static_cast<double>(dataset_->num_documents());
+  if (!index_.has_value() || index_->num_documents() == 0) return 0;
+  const double share = static_cast<double>(next_) / static_cast<double>(index_->num_documents());
   return static_cast<int64_t>(share * static_cast<double>(file_.version.bytes));
 }
 

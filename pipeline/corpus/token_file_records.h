@@ -1,22 +1,25 @@
-// The documents of a Megatron-LM indexed dataset (formats/indexed_dataset.h) as records: their
+// The documents of a Megatron-LM indexed dataset (formats/sequence_index.h) as records: their
 // tokens, and the text that the tokenizer which made them decodes them to.
 #ifndef BRAID_PIPELINE_CORPUS_TOKEN_FILE_RECORDS_H_
 #define BRAID_PIPELINE_CORPUS_TOKEN_FILE_RECORDS_H_
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/indexed_dataset.h"
+#include "base/client_file.h"
+#include "formats/sequence_index.h"
 #include "pipeline/corpus/record_reader.h"
 
 namespace braid {
 
-// Positions are document numbers. All fields that a filter names are null. A BOS token at the
+// Positions are document numbers. Memory: the .idx, 20 bytes per document of one sequence, and the
+// tokens of a document. All fields that a filter names are null. A BOS token at the
 // beginning and EOS tokens at the end of a document are left out: packing adds its own.
 class TokenFileRecords final : public RecordReader {
  public:
@@ -35,12 +38,16 @@ class TokenFileRecords final : public RecordReader {
 
  private:
   absl::Status Open();
-  absl::Status ReadTokens(int64_t document);
+  absl::StatusOr<std::string> ReadBytes(int64_t document) const;
+  absl::Status TakeTokens(int64_t document, const std::string& bytes);
 
   const CorpusFile& file_;
   const RecordSettings& settings_;
   const std::string no_field_;
-  std::optional<IndexedDataset> dataset_;
+  // Not mapped: a client may make the files shorter while they are read.
+  std::string index_bytes_;
+  std::unique_ptr<const ClientFile> file_bytes_;
+  std::optional<SequenceIndex> index_;  // a view of index_bytes_
   int64_t next_ = 0;
   std::vector<int32_t> tokens_;
   std::string text_;

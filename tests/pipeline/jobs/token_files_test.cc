@@ -14,6 +14,7 @@
 #include "formats/indexed_dataset.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_files.h"
+#include "pipeline/corpus/corpus_reader.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/stages/ingest_stage.h"
 #include "pipeline/store/document_store.h"
@@ -142,6 +143,24 @@ TEST_F(TokenFilesTest, TheKeyDependsOnTheEndTokenBesideTheTokenizer) {
   const std::string before = key();
   ASSERT_OK(WriteFileAtomically(directory / "tokenizer_config.json", R"({"eos_token": "a"})"));
   EXPECT_NE(key(), before);
+}
+
+TEST_F(TokenFilesTest, AFileThatIsCutOffWhileItIsReadIsAnError) {
+  const fs::path prefix = NewDirectory() / "text";
+  Write(prefix);
+  const std::vector<std::string> paths = {TokensPath(prefix)};
+  for (const uintmax_t bytes : {uintmax_t{0}, fs::file_size(TokensPath(prefix)) / 2}) {
+    Write(prefix);
+    const auto reader = CorpusReader::Open(paths, {}, {}, TokenizerPath()).value();
+    Document document;
+    std::vector<Reject> rejects;
+    ASSERT_EQ(reader->Next(&document, &rejects).value(), CorpusStep::kDocument);
+    fs::resize_file(TokensPath(prefix), bytes);
+    absl::StatusOr<CorpusStep> step = CorpusStep::kDocument;
+    while (step.ok() && *step == CorpusStep::kDocument) step = reader->Next(&document, &rejects);
+    EXPECT_FAILS(step, absl::StatusCode::kFailedPrecondition, "text.bin",
+                 "changed while it was read");
+  }
 }
 
 TEST_F(TokenFilesTest, RefusesLinksThatLeadOutOfTheServedDirectories) {

@@ -14,7 +14,6 @@
 #include "pipeline/jobs/job_database.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
-#include "pipeline/store/stage_store.h"
 #include "proto/state_name.h"
 
 namespace braid {
@@ -40,18 +39,6 @@ auto Guarded(const std::filesystem::path& path, Body body) -> decltype(body()) {
 }
 
 }  // namespace
-
-std::set<std::string> DirectoriesOf(const v1::Job& job) {
-  std::set<std::string> directories;
-  const StageStore store("store");
-  for (const v1::StageProgress& stage : job.stages()) {
-    if (stage.key().size() != 32) continue;
-    directories.insert(store.DirectoryOf(stage.stage(), stage.key()).string());
-  }
-  const std::filesystem::path dataset = job.result().dataset_dir();
-  if (dataset.has_filename()) directories.insert(("store" / dataset.filename()).string());
-  return directories;
-}
 
 JobDeletions::JobDeletions(std::filesystem::path path, std::unique_ptr<SQLite::Database> database)
     : path_(std::move(path)), database_(std::move(database)) {}
@@ -95,7 +82,7 @@ absl::Status JobDeletions::Delete(const JobDeletion& deletion, const std::string
     insert.exec();
     SQLite::Statement remove(*database_, "DELETE FROM jobs WHERE id = ?");
     remove.bind(1, number);
-    remove.exec();  // and its events, by ON DELETE CASCADE
+    remove.exec();  // and its events and kept directories, by ON DELETE CASCADE
     transaction.commit();
     return absl::OkStatus();
   });

@@ -13,17 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
 
 namespace SQLite {
 class Database;
 }
 
 namespace braid {
-
-// Returns the directories of the store that a job has written or reused, such as
-// "store/pack-0123456789abcdef". A job that has not ended may add others.
-std::set<std::string> DirectoriesOf(const v1::Job& job);
 
 struct JobDeletion {
   std::string id;

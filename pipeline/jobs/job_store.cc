@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "pipeline/jobs/job_database.h"
+#include "pipeline/jobs/job_directories.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/jobs/retry_policy.h"
@@ -118,13 +119,16 @@ absl::StatusOr<v1::Job> JobStore::Move(int64_t number, v1::JobState to, const st
     return absl::FailedPreconditionError(absl::StrCat(job.id(), " is ", StateName(job.state()),
                                                       " and cannot become ", StateName(to)));
   }
-  // A new attempt reports all stages again; those that were committed are reported as reused.
+  // A new attempt reports all stages again; those that were committed are reported as reused. With
+  // another input, it has other directories.
+  const bool again = to == v1::JOB_QUEUED;
+  if (again) KeepDirectories(*database_, number, DirectoriesOf(job));
   table_.Update(number, {.state = to,
                          .error = error,
                          .result = result,
                          .finished = IsFinal(to) ? clock_() : 0.0,
                          .not_before = not_before,
-                         .clear_stages = to == v1::JOB_QUEUED});
+                         .clear_stages = again});
   AppendEvent(number, to, message);
   return table_.Read(number);
 }
@@ -180,6 +184,14 @@ absl::StatusOr<std::vector<v1::Job>> JobStore::List(const std::string& before, i
   }
   return Guard(
       [&]() -> absl::StatusOr<std::vector<v1::Job>> { return table_.Before(first, limit); });
+}
+
+absl::StatusOr<std::map<std::string, std::set<std::string>>> JobStore::EarlierDirectories() {
+  return Guard([&]() -> absl::StatusOr<std::map<std::string, std::set<std::string>>> {
+    std::map<std::string, std::set<std::string>> directories;
+    for (auto& [number, kept] : KeptDirectories(*database_)) directories[JobId(number)].merge(kept);
+    return directories;
+  });
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> JobStore::EventsAfter(const std::string& id,

@@ -25,9 +25,11 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -74,6 +76,9 @@ class JobStore {
   // is empty.
   absl::StatusOr<std::vector<v1::Job>> List(const std::string& before = "",
                                             int64_t limit = kUnlimited);
+  // Returns the directories of attempts before the last one (job_directories.h), by the id of the
+  // job.
+  absl::StatusOr<std::map<std::string, std::set<std::string>>> EarlierDirectories();
   // Returns the events with numbers above `after`, ascending: at most 1000, and none after the one
   // with which they reach `max_bytes`.
   absl::StatusOr<std::vector<v1::JobEvent>> EventsAfter(const std::string& id, int64_t after,

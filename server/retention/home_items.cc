@@ -12,7 +12,7 @@
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "control/run_status.h"
-#include "pipeline/jobs/job_deletions.h"
+#include "pipeline/jobs/job_directories.h"
 #include "pipeline/jobs/job_state.h"
 #include "proto/absolute_paths.h"
 #include "proto/state_name.h"
@@ -129,7 +129,12 @@ std::vector<StoredItem> HomeItems::Prepared() const {
 absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
   std::vector<StoredItem> items;
   ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, jobs_->List());
-  for (const v1::Job& job : jobs) items.push_back(OfJob(job));
+  // After the jobs: one that is queued again meanwhile moves its directories here.
+  ASSIGN_OR_RETURN(auto earlier, jobs_->EarlierDirectories());
+  for (const v1::Job& job : jobs) {
+    items.push_back(OfJob(job));
+    items.back().owns.merge(earlier[job.id()]);
+  }
   ASSIGN_OR_RETURN(const std::vector<RunRecord> records, runs_->List());
   // A directory whose deletion was interrupted belongs to no run.
   ASSIGN_OR_RETURN(const std::vector<std::string> deleted, runs_->UnfinishedDeletions());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pipeline/jobs/job_deletions.h"
+#include "pipeline/jobs/job_directories.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/store/progress_throttle.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
@@ -18,6 +19,7 @@
 namespace braid {
 namespace job_store_test {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class JobStoreTest : public testing::Test {
@@ -229,6 +231,31 @@ TEST_F(JobStoreTest, KeepsAJobReadableWhoseErrorNamesAFileThatIsNotUtf8) {
   v1::Job received;
   ASSERT_TRUE(received.ParseFromString(store_->Get(id)->SerializeAsString()));
   EXPECT_EQ(received.error(), events->back().message());
+}
+
+TEST_F(JobStoreTest, KeepsTheDirectoriesOfEarlierAttemptsUntilTheJobIsDeleted) {
+  const std::string id = store_->Submit(Spec(), "a")->id();
+  const auto attempt = [&](char key) {
+    ASSERT_TRUE(store_->ClaimNext().ok());
+    v1::StageProgress progress;
+    progress.set_stage("ingest");
+    progress.set_key(std::string(32, key));
+    ASSERT_TRUE(store_->RecordProgress(id, progress).ok());
+    ASSERT_TRUE(store_->Fail(id, "failed").ok());
+  };
+  attempt('1');
+  EXPECT_TRUE(store_->EarlierDirectories()->empty());
+  for (const char key : {'2', '1', '3'}) {
+    ASSERT_TRUE(store_->Resume(id).ok());
+    attempt(key);
+  }
+  store_ = Open();
+  EXPECT_THAT(store_->EarlierDirectories()->at(id),
+              ElementsAre("store/ingest-1111111111111111", "store/ingest-2222222222222222"));
+  EXPECT_THAT(DirectoriesOf(*store_->Get(id)), ElementsAre("store/ingest-3333333333333333"));
+  ASSERT_TRUE(
+      JobDeletions::Open(home_).value()->Delete({.id = id, .directories = {}}, "ann", 1).ok());
+  EXPECT_TRUE(store_->EarlierDirectories()->empty());
 }
 
 TEST_F(JobStoreTest, ReportsAFileThatIsNotADatabaseByName) {

@@ -70,6 +70,17 @@ TEST_F(DeletionTest, AFailedJobTakesItsUnfinishedOutputsWithIt) {
   EXPECT_THAT(home_.Directories(), IsEmpty());
 }
 
+TEST_F(DeletionTest, AJobTakesTheOutputsOfItsEarlierAttemptsWithIt) {
+  const std::string other = home_.AddJob({.outputs = {"e3"}});
+  const std::string job = home_.AddJob({.outputs = {"i1", "t1", "e3"}, .state = v1::JOB_FAILED});
+  // Resumed with another input, it fails again.
+  home_.RunAgain(job, {"i2", "t2"});
+  ASSERT_OK(Delete({job}));
+  EXPECT_THAT(home_.Directories(), ElementsAre("store/embed-3333333333333333"));
+  ASSERT_OK(Delete({other}));
+  EXPECT_THAT(home_.Directories(), IsEmpty());
+}
+
 TEST_F(DeletionTest, KeepsWhatAnotherJobOrRunUses) {
   const std::string job = home_.AddJob({.outputs = {"i1", "t1", "p1"}});
   const std::string run = home_.AddRun({.dataset = home_.Output("p1")});

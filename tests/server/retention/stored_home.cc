@@ -76,6 +76,29 @@ std::string StoredHome::AddPrepared(const std::string& name, double days) {
   return directory;
 }
 
+// Starts a queued job that writes these outputs. Returns the last of them.
+std::string StoredHome::WriteOutputs(const std::string& id, const std::vector<std::string>& outputs,
+                                     JobStore* jobs) const {
+  BRAID_CHECK(jobs->ClaimNext().value()->id() == id);
+  std::string last;
+  for (const std::string& output : outputs) {
+    v1::StageProgress progress;
+    progress.set_stage(StageOf(output));
+    progress.set_key(std::string(32, output[1]));
+    BRAID_CHECK(jobs->RecordProgress(id, progress).ok());
+    WriteOutput(Output(output));
+    last = Output(output).string();
+  }
+  return last;
+}
+
+void StoredHome::RunAgain(const std::string& id, const std::vector<std::string>& outputs) {
+  const auto jobs = JobStore::Open(path(), [] { return 1000; }).value();
+  BRAID_CHECK(jobs->Resume(id).ok());
+  WriteOutputs(id, outputs, jobs.get());
+  BRAID_CHECK(jobs->Fail(id, "failed").ok());
+}
+
 std::string StoredHome::AddJob(const JobOptions& options) {
   const auto jobs = JobStore::Open(path(), [&] { return options.finished; }).value();
   static int count = 0;
@@ -83,16 +106,8 @@ std::string StoredHome::AddJob(const JobOptions& options) {
                                       {.principal = options.principal})
                              ->id();
   if (options.state == v1::JOB_QUEUED) return id;
-  BRAID_CHECK(jobs->ClaimNext().value()->id() == id);
   v1::JobResult result;
-  for (const std::string& output : options.outputs) {
-    v1::StageProgress progress;
-    progress.set_stage(StageOf(output));
-    progress.set_key(std::string(32, output[1]));
-    BRAID_CHECK(jobs->RecordProgress(id, progress).ok());
-    WriteOutput(Output(output));
-    result.set_dataset_dir(Output(output).string());
-  }
+  result.set_dataset_dir(WriteOutputs(id, options.outputs, jobs.get()));
   if (options.state == v1::JOB_SUCCEEDED) BRAID_CHECK(jobs->Succeed(id, result).ok());
   if (options.state == v1::JOB_FAILED) BRAID_CHECK(jobs->Fail(id, "failed").ok());
   return id;

@@ -9,6 +9,7 @@
 
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
+#include "pipeline/jobs/job_store.h"
 #include "tests/base/scratch_directory.h"
 
 namespace braid {
@@ -29,6 +30,8 @@ class StoredHome {
   // Adds a job whose last output is its dataset. Returns its id.
   std::string AddJob(const JobOptions& options);
   std::string AddJob() { return AddJob(JobOptions{}); }
+  // Resumes a job, which writes these outputs and fails.
+  void RunAgain(const std::string& id, const std::vector<std::string>& outputs);
 
   struct RunOptions {
     std::filesystem::path dataset = {};
@@ -41,7 +44,7 @@ class StoredHome {
     std::vector<int64_t> checkpoints = {10, 20};  // their steps
     int64_t keep_every_steps = 0;
     int64_t regular_steps = 0;  // checkpoint.every_steps of a run of 100 steps with ROLLBACK
-    int64_t best_step = 0;  // that of the best validation, according to all checkpoints
+    int64_t best_step = 0;      // that of the best validation, according to all checkpoints
   };
   // Adds a run with its checkpoints. Returns its id.
   std::string AddRun(const RunOptions& options);
@@ -61,6 +64,9 @@ class StoredHome {
   std::vector<std::string> Ids() const;
 
  private:
+  std::string WriteOutputs(const std::string& id, const std::vector<std::string>& outputs,
+                           JobStore* jobs) const;
+
   ScratchDirectory home_;
 };
 

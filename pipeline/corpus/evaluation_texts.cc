@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "formats/parquet/parquet_reader.h"
 #include "pipeline/corpus/corpus_files.h"
+#include "pipeline/corpus/record_reader.h"
 #include "pipeline/corpus/text_source.h"
 
 namespace braid {
@@ -170,6 +171,26 @@ absl::Status CheckNotTokens(const fs::path& path) {
                    " file, expected text, JSON or Parquet; name the text that it was made of"));
 }
 
+// Returns what a decompressed file is if it is not text that can be compared; "" otherwise.
+std::string_view KindOfBytes(std::string_view bytes) {
+  constexpr size_t kNulProbeBytes = 8192;
+  if (HasWideByteOrderMark(bytes)) return "UTF-16 or UTF-32 text";
+  if (bytes.starts_with("\xFD\x37zXZ")) return "an xz file";
+  if (bytes.size() > 4 && bytes.starts_with("BZh") && bytes.substr(4).starts_with("1AY&SY"))
+    return "a bzip2 file";
+  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06")) return "a zip archive";
+  return bytes.substr(0, kNulProbeBytes).find('\0') != bytes.npos ? "a file with NUL bytes" : "";
+}
+
+// A file that is not read as the text it holds would seem to match nothing.
+absl::Status CheckIsText(const fs::path& path, std::string_view bytes) {
+  const std::string kind(KindOfBytes(bytes));
+  if (kind.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("decontaminate.paths: ", path.string(), ": got ", kind,
+                   ", expected UTF-8 text, JSON or Parquet (plain, .gz or .zst)"));
+}
+
 // Entries that cannot be read might hold evaluation text; only hidden ones are left out.
 absl::Status CheckSkipped(const CorpusFiles& found) {
   for (const SkippedEntry& entry : found.skipped) {
@@ -203,6 +224,7 @@ absl::Status AddEvaluationFile(const fs::path& path, int64_t* bytes, EvaluationT
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadText(path, static_cast<int64_t>(left)));
   if (!text.has_value()) return TooLarge(path);
+  RETURN_IF_ERROR(CheckIsText(path, *text));
   *bytes += static_cast<int64_t>(std::max(stored.size(), text->size()));
   if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
   texts->files.push_back({path.string(), static_cast<int64_t>(stored.size()), Crc32c(stored)});

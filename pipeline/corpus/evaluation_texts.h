@@ -46,7 +46,8 @@ struct EvaluationTexts {
 // within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
 // damaged compressed data; those of ParquetReader; INVALID_ARGUMENT for more than 1 GiB of files or
 // text, for entries of directories that cannot be read or link to directories, for files of tokens,
-// for Parquet files without text or with text in lists, and when there is no file.
+// for text that is UTF-16, UTF-32, binary or compressed in another way, for Parquet files without
+// text or with text in lists, and when there is no file.
 absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths);
 
 }  // namespace braid

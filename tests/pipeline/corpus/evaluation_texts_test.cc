@@ -5,10 +5,15 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "tests/base/crafted_files.h"
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace evaluation_texts_test {
@@ -104,6 +109,30 @@ TEST(EvaluationTextsTest, RefusesFilesOfTokensByName) {
   const auto read = ReadEvaluationTexts(std::vector{(files.directory() / "t").string()});
   ASSERT_TRUE(absl::IsInvalidArgument(read.status())) << read.status();
   EXPECT_THAT(std::string(read.status().message()), HasSubstr("t/b.bin"));
+}
+
+TEST(EvaluationTextsTest, RefusesWhatIsNotUtf8TextByName) {
+  using std::string_literals::operator""s;
+  const std::string utf16 = "t\0e\0x\0t\0"s;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"\xFF\xFE" + utf16, "got UTF-16 or UTF-32 text, expected UTF-8 text, JSON or Parquet"},
+      {"\xFE\xFF\0t\0e"s, "UTF-16 or UTF-32"},
+      {"\0\0\xFE\xFF\0\0\0t"s, "UTF-16 or UTF-32"},
+      {Gzip("\xFF\xFE" + utf16), "UTF-16 or UTF-32"},
+      {utf16, "NUL"},
+      {std::string(8191, 'a') + '\0', "NUL"},
+      {FromHex("fd377a585a0000"), "xz"},
+      {FromHex("425a683931415926535901"), "bzip2"},
+      {FromHex("504b0304140000000800"), "zip"}};
+  const CraftedFiles files;
+  for (const auto& [bytes, reason] : cases) {
+    const std::string path = files.Write("t/a.txt", bytes).string();
+    EXPECT_FAILS(ReadEvaluationTexts(std::vector{path}), absl::StatusCode::kInvalidArgument,
+                 "decontaminate.paths: " + path, reason);
+  }
+  const auto late = files.Write("late.txt", std::string(8192, 'a') + '\0');
+  const auto words = files.Write("words.txt", "BZh91 and PK are words");
+  EXPECT_EQ(Read({late.string(), words.string()}).texts.size(), 2u);
 }
 
 TEST(EvaluationTextsTest, RefusesEntriesOfDirectoriesThatAreNotRead) {

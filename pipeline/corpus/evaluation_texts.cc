@@ -204,31 +204,49 @@ absl::Status CheckSkipped(const CorpusFiles& found) {
   return absl::OkStatus();
 }
 
+// The settings of ingest do not apply here, and a retry would not help.
+absl::Status ExpandsTooFar(const fs::path& path) {
+  return absl::InvalidArgumentError(absl::StrCat("decontaminate.paths: ", path.string(),
+                                                 " expands too far; decompress it first"));
+}
+
+// Adds a Parquet file with the bytes `stored`, of at most `left`.
+absl::Status AddParquetFile(const fs::path& path, const std::string& stored, int64_t left,
+                            int64_t* bytes, EvaluationTexts* texts) {
+  const auto file = static_cast<uint32_t>(texts->files.size());
+  const size_t num_before = texts->texts.size();
+  const absl::Status added = AddParquetTexts(path, stored, left, file, &texts->texts);
+  // A page beyond the limits of the reader.
+  if (absl::IsResourceExhausted(added)) return ExpandsTooFar(path);
+  RETURN_IF_ERROR(added);
+  int64_t expanded = 0;
+  for (size_t i = num_before; i < texts->texts.size(); ++i) {
+    expanded += std::ssize(texts->texts[i].text);
+  }
+  *bytes += std::max(std::ssize(stored), expanded);
+  if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
+  texts->files.push_back({path.string(), std::ssize(stored), Crc32c(stored)});
+  return absl::OkStatus();
+}
+
 absl::Status AddEvaluationFile(const fs::path& path, int64_t* bytes, EvaluationTexts* texts) {
   RETURN_IF_ERROR(CheckNotTokens(path));
-  const auto left = static_cast<size_t>(kMaxEvaluationBytes - *bytes);
-  ASSIGN_OR_RETURN(const std::string stored, ClientRoots().Read(path, left));
-  const auto file = static_cast<uint32_t>(texts->files.size());
+  const int64_t left = kMaxEvaluationBytes - *bytes;
+  ASSIGN_OR_RETURN(const std::string stored, ClientRoots().Read(path, static_cast<size_t>(left)));
   if (absl::AsciiStrToLower(path.extension().string()) == ".parquet") {
-    const size_t num_before = texts->texts.size();
-    RETURN_IF_ERROR(AddParquetTexts(path, stored, static_cast<int64_t>(left), file, &texts->texts));
-    int64_t expanded = 0;
-    for (size_t i = num_before; i < texts->texts.size(); ++i) {
-      expanded += std::ssize(texts->texts[i].text);
-    }
-    *bytes += std::max(std::ssize(stored), expanded);
-    if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
-    texts->files.push_back({path.string(), std::ssize(stored), Crc32c(stored)});
-    return absl::OkStatus();
+    return AddParquetFile(path, stored, left, bytes, texts);
   }
-  ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                   ReadText(path, static_cast<int64_t>(left)));
-  if (!text.has_value()) return TooLarge(path);
-  RETURN_IF_ERROR(CheckIsText(path, *text));
-  *bytes += static_cast<int64_t>(std::max(stored.size(), text->size()));
+  const absl::StatusOr<std::optional<std::string>> read = ReadText(path, left);
+  if (IsDecompressionBomb(read.status())) return ExpandsTooFar(path);
+  RETURN_IF_ERROR(read.status());
+  if (!read->has_value()) return TooLarge(path);
+  const std::string& text = **read;
+  RETURN_IF_ERROR(CheckIsText(path, text));
+  *bytes += std::max(std::ssize(stored), std::ssize(text));
   if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
-  texts->files.push_back({path.string(), static_cast<int64_t>(stored.size()), Crc32c(stored)});
-  TextCollector(file, &texts->texts).Collect(path.filename(), *text);
+  const auto file = static_cast<uint32_t>(texts->files.size());
+  texts->files.push_back({path.string(), std::ssize(stored), Crc32c(stored)});
+  TextCollector(file, &texts->texts).Collect(path.filename(), text);
   return absl::OkStatus();
 }
 

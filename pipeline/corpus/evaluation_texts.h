@@ -45,9 +45,9 @@ struct EvaluationTexts {
 // Reads the given files and the files of the given directories, in the order of `paths` and sorted
 // within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
 // damaged compressed data; those of ParquetReader; INVALID_ARGUMENT for more than 1 GiB of files or
-// text, for entries of directories that cannot be read or link to directories, for files of tokens,
-// for text that is UTF-16, UTF-32, binary or compressed in another way, for Parquet files without
-// text or with text in lists, and when there is no file.
+// text, for files that expand too far, for entries of directories that cannot be read or link to
+// directories, for files of tokens, for text that is UTF-16, UTF-32, binary or compressed in
+// another way, for Parquet files without text or with text in lists, and when there is no file.
 absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths);
 
 }  // namespace braid

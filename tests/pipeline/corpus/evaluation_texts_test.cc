@@ -135,6 +135,18 @@ TEST(EvaluationTextsTest, RefusesWhatIsNotUtf8TextByName) {
   EXPECT_EQ(Read({late.string(), words.string()}).texts.size(), 2u);
 }
 
+// No setting of a job allows more, and no retry would help.
+TEST(EvaluationTextsTest, RefusesFilesThatExpandTooFarForGood) {
+  const CraftedFiles files;
+  const std::vector<std::string> paths = {
+      files.Write("a.txt.zst", Zstd(std::string(size_t{65} << 20, 'a'))).string(),
+      BRAID_TESTS_DIR "/formats/parquet/bombs/prefixes.parquet"};
+  for (const std::string& path : paths) {
+    EXPECT_FAILS(ReadEvaluationTexts(std::vector{path}), absl::StatusCode::kInvalidArgument,
+                 "decontaminate.paths: " + path + " expands too far; decompress it first");
+  }
+}
+
 TEST(EvaluationTextsTest, RefusesEntriesOfDirectoriesThatAreNotRead) {
   const CraftedFiles files;
   files.Write("t/a.txt", "text");

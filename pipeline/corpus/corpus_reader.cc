@@ -46,6 +46,8 @@ std::string_view EmbeddingProblem(std::span<const float> vector, int64_t dimensi
   return squares >= double{std::numeric_limits<float>::min()} ? "" : "zero embedding";
 }
 
+uint64_t IdHash(std::string_view id) { return XXH3_64bits(id.data(), id.size()); }
+
 bool HasTokens(const CorpusFile& file) { return file.kind == CorpusFileKind::kTokens; }
 
 // Returns the tokenizer of a corpus of indexed datasets; null for a corpus of text.
@@ -226,44 +228,53 @@ Document CorpusReader::MakeDocument(const Record& record) const {
 }
 
 // Returns the reason for rejecting a document, or "".
-std::string_view CorpusReader::Problem(const Document& document) {
-  std::string_view problem = TextProblem(document.text, settings_.max_document_bytes);
-  if (problem.empty() && !settings_.embedding_field.empty()) {
-    problem = EmbeddingProblem(document.embedding, embedding_dimension_);
+std::string_view CorpusReader::Problem(const Document& document) const {
+  const std::string_view problem = TextProblem(document.text, settings_.max_document_bytes);
+  if (!problem.empty() || settings_.embedding_field.empty()) return problem;
+  return EmbeddingProblem(document.embedding, embedding_dimension_);
+}
+
+// Enters the ids of a document and of its parts, all or none; returns false if one was seen before.
+bool CorpusReader::EnterIds(const Document& document, std::span<const Document> parts) {
+  std::vector<uint64_t> hashes = {IdHash(document.id)};
+  for (const Document& part : parts) hashes.push_back(IdHash(part.id));
+  if (std::ranges::any_of(hashes, [&](uint64_t hash) { return id_hashes_.contains(hash); })) {
+    return false;
   }
-  if (!problem.empty()) return problem;
-  const uint64_t id_hash = XXH3_64bits(document.id.data(), document.id.size());
-  if (!id_hashes_.insert(id_hash).second) return "duplicate id";
-  new_id_hashes_.push_back(id_hash);
-  return "";
+  id_hashes_.insert(hashes.begin(), hashes.end());
+  new_id_hashes_.insert(new_id_hashes_.end(), hashes.begin(), hashes.end());
+  return true;
 }
 
 void CorpusReader::AddDocument(Document document) {
   const std::string_view problem = Problem(document);
   if (!problem.empty()) return RejectDocument(document, problem);
+  const auto size = static_cast<int64_t>(document.text.size());
+  const bool split = config_.split_bytes() > 0 && size > config_.split_bytes();
+  std::vector<Document> parts = split ? Parts(document) : std::vector<Document>();
+  if (!EnterIds(document, parts)) return RejectDocument(document, "duplicate id");
   ++num_accepted_;
   embedding_dimension_ = std::ssize(document.embedding);
-  const auto size = static_cast<int64_t>(document.text.size());
-  if (config_.split_bytes() > 0 && size > config_.split_bytes()) {
-    AddPieces(document);
+  if (split) {
+    std::ranges::move(parts, std::back_inserter(ready_));
   } else {
     ready_.push_back(std::move(document));
   }
 }
 
-void CorpusReader::AddPieces(const Document& document) {
-  int64_t number = 0;
+std::vector<Document> CorpusReader::Parts(const Document& document) const {
+  std::vector<Document> parts;
   for (const std::string_view piece : SplitDocument(document.text, config_.split_bytes())) {
     if (IsWhiteSpace(piece)) continue;
-    Document part = {.id = absl::StrCat(document.id, "#", number++),
+    parts.push_back({.id = absl::StrCat(document.id, "#", parts.size()),
                      .text = std::string(piece),
                      .domain = document.domain,
                      .file = document.file,
                      .offset = document.offset,
                      .has_domain_field = document.has_domain_field,
-                     .embedding = document.embedding};
-    ready_.push_back(std::move(part));
+                     .embedding = document.embedding});
   }
+  return parts;
 }
 
 void CorpusReader::AddRejectedRecord(const Record& record) {

@@ -112,7 +112,8 @@ class CorpusReader {
   // Returns the position from which to resume; nullopt between the documents of one record.
   std::optional<CorpusPosition> position() const;
 
-  // Returns the hashes of the ids accepted since the last call, for Resume().
+  // Returns the hashes of the ids accepted since the last call, for Resume(): those of records and
+  // of the parts that they were split into.
   std::vector<uint64_t> TakeIdHashes() { return std::exchange(new_id_hashes_, {}); }
 
   // Moves to a position at which another reader had accepted the ids with these hashes. A
@@ -144,9 +145,10 @@ class CorpusReader {
   absl::Status Advance();
   absl::Status CloseFile();
   Document MakeDocument(const Record& record) const;
-  std::string_view Problem(const Document& document);
+  std::string_view Problem(const Document& document) const;
+  bool EnterIds(const Document& document, std::span<const Document> parts);
   void AddDocument(Document document);
-  void AddPieces(const Document& document);
+  std::vector<Document> Parts(const Document& document) const;
   void AddRejectedRecord(const Record& record);
   void RejectDocument(const Document& document, std::string_view reason);
   void AddReject(Reject reject);

@@ -249,6 +249,39 @@ TEST(CorpusReaderTest, SplitsLongDocuments) {
   EXPECT_EQ(corpus.num_accepted, 2);
 }
 
+// The ids "a#0" and "b#1" belong to a part and to a record; the first record to have one keeps it.
+TEST(CorpusReaderTest, PartsHaveIdsOfTheirOwn) {
+  const CraftedFiles files;
+  v1::IngestConfig config;
+  config.set_split_bytes(16);
+  const std::string lines =
+      "{\"id\": \"a\", \"text\": \"one two\\nthree four five\"}\n"
+      "{\"id\": \"b#1\", \"text\": \"short\"}\n"
+      "{\"id\": \"a#0\", \"text\": \"short\"}\n"
+      "{\"id\": \"b\", \"text\": \"one two\\nthree four five\"}\n"
+      "{\"id\": \"b#0\", \"text\": \"short\"}\n";
+  const std::vector<std::string> paths = {files.Write("a.jsonl", lines).string()};
+  const Corpus corpus = Read(paths, config);
+  EXPECT_THAT(corpus.Ids(), ElementsAre("a#0", "a#1", "b#1", "b#0"));
+  EXPECT_THAT(corpus.Reasons(), ElementsAre(Pair("duplicate id", 2)));
+  EXPECT_EQ(corpus.rejects[0].id, "a#0");
+  EXPECT_EQ(corpus.rejects[1].id, "b");
+  EXPECT_EQ(corpus.num_accepted, 3);
+  // The same after the first record.
+  const auto first = CorpusReader::Open(paths, config).value();
+  Document document;
+  std::vector<Reject> rejects;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(first->Next(&document, &rejects).ok());
+  const auto second = CorpusReader::Open(paths, config).value();
+  ASSERT_TRUE(second->Resume(first->position().value(), first->TakeIdHashes(), nullptr).ok());
+  std::vector<std::string> ids;
+  while (second->Next(&document, &rejects).value() == CorpusStep::kDocument) {
+    ids.push_back(document.id);
+  }
+  EXPECT_THAT(ids, ElementsAre("b#1", "b#0"));
+  EXPECT_EQ(rejects.size(), 2u);
+}
+
 TEST(CorpusReaderTest, ReportsPathsThatCannotBeRead) {
   const CraftedFiles files;
   const Corpus missing = Read({(files.directory() / "nothing.jsonl").string()});

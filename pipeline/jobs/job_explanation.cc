@@ -181,12 +181,11 @@ std::string JobExplanation::SourceFile(std::string_view id) const {
 
 std::string JobExplanation::Excerpt(const ProvenanceSpan& span, int64_t max_bytes) const {
   if (max_bytes <= 0) return "";
-  const std::vector<int32_t> tokens = instances_.Read(span.instance);
   // Every token decodes to at least one byte, except for the dummy space of the first one.
   const int64_t length = std::min<int64_t>(span.length, max_bytes + 1);
-  const auto begin = static_cast<size_t>(span.instance_offset);
-  return CutText(tokenizer_->Decode(std::span(tokens).subspan(begin, static_cast<size_t>(length))),
-                 max_bytes);
+  std::vector<int32_t> tokens;
+  instances_.AppendRange(span.instance, span.instance_offset, length, &tokens);
+  return CutText(tokenizer_->Decode(tokens), max_bytes);
 }
 
 v1::DocumentSpan JobExplanation::Describe(const ProvenanceSpan& span, int64_t excerpt_bytes) const {
@@ -227,6 +226,25 @@ absl::StatusOr<v1::InstanceExplanation> JobExplanation::Instance(int64_t instanc
     previous = span.document;
   }
   return explanation;
+}
+
+absl::StatusOr<v1::ExplainInstancesResponse> JobExplanation::Instances(
+    std::span<const int64_t> instances, int64_t excerpt_bytes, int64_t max_bytes,
+    const std::function<absl::Status()>& keep_going) const {
+  v1::ExplainInstancesResponse response;
+  int64_t bytes = 0;
+  for (const int64_t instance : instances) {
+    RETURN_IF_ERROR(keep_going());
+    v1::InstanceExplanation* const added = response.add_instances();
+    ASSIGN_OR_RETURN(*added, Instance(instance, excerpt_bytes));
+    bytes += static_cast<int64_t>(added->ByteSizeLong());
+    if (bytes <= max_bytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("instances: the explanations of the first ", response.instances_size(), " of ",
+                     instances.size(), " have ", bytes, " bytes, expected at most ", max_bytes,
+                     "; lower excerpt_bytes or ask for fewer instances"));
+  }
+  return response;
 }
 
 // Sets the fate of a document that was excluded from training; returns false for other documents.

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,12 @@ class JobExplanation {
   // cut between characters; 0 or less for no text. OUT_OF_RANGE unless 0 <= instance < the number
   // of instances.
   absl::StatusOr<v1::InstanceExplanation> Instance(int64_t instance, int64_t excerpt_bytes) const;
+
+  // Returns that of several instances. Before each it calls `keep_going` and returns its error.
+  // INVALID_ARGUMENT when the response has more than `max_bytes`.
+  absl::StatusOr<v1::ExplainInstancesResponse> Instances(
+      std::span<const int64_t> instances, int64_t excerpt_bytes, int64_t max_bytes,
+      const std::function<absl::Status()>& keep_going) const;
 
   // Returns what happened to the document with this id, or to the rejected record with this id or
   // at FILE:OFFSET; a document comes before rejected records with its id. NOT_FOUND, with similar

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -47,6 +48,8 @@ constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
 // Limit of ExplainInstances and ExplainDocument.
 constexpr int64_t kMaxExcerptBytes = int64_t{1} << 20;
+// Limit of a response of ExplainInstances.
+constexpr int64_t kMaxExplanationBytes = int64_t{64} << 20;
 
 template <class Request>
 int64_t ExcerptBytes(Request request) {
@@ -150,9 +153,10 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     return Reply(Located(jobs_->Resume(request->id(), options_.max_jobs)), response);
   }
 
-  grpc::Status ExplainInstances(grpc::ServerContext*, const v1::ExplainInstancesRequest* request,
+  grpc::Status ExplainInstances(grpc::ServerContext* context,
+                                const v1::ExplainInstancesRequest* request,
                                 v1::ExplainInstancesResponse* response) override {
-    return Reply(Instances(*request), response);
+    return Reply(Instances(*request, *context), response);
   }
 
   grpc::Status ExplainDocument(grpc::ServerContext*, const v1::ExplainDocumentRequest* request,
@@ -224,20 +228,21 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     return JobExplanation::Open(job, stages_);
   }
 
-  absl::StatusOr<v1::ExplainInstancesResponse> Instances(
-      const v1::ExplainInstancesRequest& request) {
+  absl::StatusOr<v1::ExplainInstancesResponse> Instances(const v1::ExplainInstancesRequest& request,
+                                                         const grpc::ServerContext& context) {
     if (request.instances_size() > kMaxExplainedInstances) {
       return absl::InvalidArgumentError(absl::StrCat("instances: got ", request.instances_size(),
                                                      ", expected at most ",
                                                      kMaxExplainedInstances));
     }
     ASSIGN_OR_RETURN(const JobExplanation explanation, Explanation(request.job_id()));
-    const int64_t excerpt_bytes = ExcerptBytes(request);
-    v1::ExplainInstancesResponse response;
-    for (const int64_t instance : request.instances()) {
-      ASSIGN_OR_RETURN(*response.add_instances(), explanation.Instance(instance, excerpt_bytes));
-    }
-    return response;
+    const std::span<const int64_t> instances(request.instances().data(),
+                                             static_cast<size_t>(request.instances_size()));
+    return explanation.Instances(instances, ExcerptBytes(request), kMaxExplanationBytes,
+                                 [&]() -> absl::Status {
+                                   if (!context.IsCancelled()) return absl::OkStatus();
+                                   return absl::CancelledError("the client disconnected");
+                                 });
   }
 
   absl::StatusOr<v1::ExplainDocumentResponse> Document(const v1::ExplainDocumentRequest& request) {

@@ -312,6 +312,41 @@ TEST_F(JobExplanationTest, ReportsTheRangeOfInstances) {
   }
 }
 
+TEST_F(JobExplanationTest, LimitsTheResponseAndStopsWhenAsked) {
+  const std::vector<int64_t> asked = {0, 1, 0, 0};
+  int calls = 0;
+  const auto go_on = [&] {
+    ++calls;
+    return absl::OkStatus();
+  };
+  const auto all = explanation_->Instances(asked, 160, int64_t{1} << 30, go_on);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->instances_size(), 4);
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(all->instances(1).SerializeAsString(),
+            explanation_->Instance(1, 160)->SerializeAsString());
+  int64_t bytes = 0;
+  for (const auto& instance : all->instances()) {
+    bytes += static_cast<int64_t>(instance.ByteSizeLong());
+  }
+  EXPECT_TRUE(explanation_->Instances(asked, 160, bytes, go_on).ok());
+  EXPECT_TRUE(explanation_->Instances(asked, 0, bytes - 1, go_on).ok());
+  calls = 0;
+  const auto large = explanation_->Instances(asked, 160, 1, go_on);
+  EXPECT_EQ(large.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(large.status().message()),
+              AllOf(HasSubstr("first 1 of 4"), HasSubstr("expected at most 1;"),
+                    HasSubstr("lower excerpt_bytes or ask for fewer instances")));
+  EXPECT_EQ(calls, 1) << "no work after that";
+  const auto stop = [&] {
+    return ++calls < 3 ? absl::OkStatus() : absl::CancelledError("the client disconnected");
+  };
+  calls = 0;
+  EXPECT_EQ(explanation_->Instances(asked, 160, bytes, stop).status(),
+            absl::CancelledError("the client disconnected"));
+  EXPECT_EQ(calls, 3);
+}
+
 TEST_F(JobExplanationTest, NeedsAFinishedJobAndItsOutputs) {
   v1::Job running = *job_;
   running.set_state(v1::JOB_RUNNING);

@@ -136,20 +136,19 @@ absl::Status ParquetColumnReader::NextPage() {
   repetitions_.clear();
   values_.clear();
   page_bytes_.clear();
-  const absl::Status status =
-      page.kind == ParquetPage::Kind::kData ? ReadPageV1(page, body) : ReadPageV2(page, body);
+  // A few bytes of levels can stand for any number of elements of lists.
+  const bool lists = column_.max_repetition_level > 0;
+  absl::Status status = CountExpansion(lists ? page.num_values * int64_t{sizeof(float)} : 0);
+  if (status.ok()) {
+    status =
+        page.kind == ParquetPage::Kind::kData ? ReadPageV1(page, body) : ReadPageV2(page, body);
+  }
   if (!status.ok()) next_entry_ = num_entries_ = 0;
   return status;
 }
 
-// A few bytes of indices into a dictionary can stand for any number of long values.
-absl::Status ParquetColumnReader::CountExpansion() {
-  for (const std::string_view text : values_.strings) {
-    expanded_bytes_ += static_cast<int64_t>(text.size());
-  }
-  if (column_.max_repetition_level > 0) {
-    expanded_bytes_ += static_cast<int64_t>(num_entries_ * sizeof(float));
-  }
+absl::Status ParquetColumnReader::CountExpansion(int64_t bytes) {
+  expanded_bytes_ += bytes;
   if (expanded_bytes_ <= max_expanded_bytes_) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("its pages expand to more than ", max_expanded_bytes_,
@@ -236,7 +235,12 @@ absl::Status ParquetColumnReader::ReadValues(std::string_view bytes, ParquetEnco
                               std::min(kMostPageBytes, max_expanded_bytes_ - expanded_bytes_)};
   RETURN_IF_ERROR(
       DecodeValues(encoded, column_, has_dictionary_ ? &dictionary_ : nullptr, &values_));
-  return CountExpansion();
+  // A few bytes of indices into a dictionary can stand for any number of long values.
+  int64_t text_bytes = 0;
+  for (const std::string_view text : values_.strings) {
+    text_bytes += static_cast<int64_t>(text.size());
+  }
+  return CountExpansion(text_bytes);
 }
 
 }  // namespace braid

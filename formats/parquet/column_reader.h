@@ -57,7 +57,7 @@ class ParquetColumnReader {
   absl::StatusOr<std::string_view> LevelsOfV1(ParquetEncoding encoding, int16_t max_level,
                                               std::string_view body, std::vector<uint32_t>* levels);
   absl::Status ReadLevels(std::string_view bytes, int16_t max_level, std::vector<uint32_t>* levels);
-  absl::Status CountExpansion();
+  absl::Status CountExpansion(int64_t bytes);
   absl::Status ReadValues(std::string_view bytes, ParquetEncoding encoding);
   absl::Status NextList(ParquetCell* cell);
   void Take(ParquetCell* cell);

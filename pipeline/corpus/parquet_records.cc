@@ -1,6 +1,7 @@
 #include "pipeline/corpus/parquet_records.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -98,10 +99,16 @@ absl::Status ParquetRecords::SelectColumns() {
   RETURN_IF_ERROR(CheckEmbeddingColumn(&selected));
   RETURN_IF_ERROR(CheckFilterColumns(&selected));
   RETURN_IF_ERROR(reader_->Select(selected));
-  // Filters and domains use one value at a time.
-  for (const int column : {0, id_, embedding_}) {
-    if (column < 0) continue;
-    reader_->LimitExpansion(static_cast<size_t>(column), settings_.expansion_limit.max_ratio,
+  // Filters and domains use one value at a time, but a row of a list holds all of its elements.
+  std::set<size_t> limited = {0};
+  for (const int column : {id_, embedding_}) {
+    if (column >= 0) limited.insert(static_cast<size_t>(column));
+  }
+  for (const size_t column : filter_columns_) {
+    if (reader_->selected(column).max_repetition_level > 0) limited.insert(column);
+  }
+  for (const size_t column : limited) {
+    reader_->LimitExpansion(column, settings_.expansion_limit.max_ratio,
                             settings_.expansion_limit.min_bytes);
   }
   return absl::OkStatus();

@@ -127,10 +127,36 @@ def write_prefix_bomb(path):
                      b"PAR1")
 
 
+def write_list_bomb(path):
+    """One row: a text, and a list of 2^26 nulls, whose levels are three runs."""
+    count = 1 << 26
+
+    def runs(*values):
+        """Levels, each as often as given, after their length in bytes."""
+        levels = b"".join(varint(times << 1) + bytes([level]) for level, times in values)
+        return len(levels).to_bytes(4, "little") + levels
+
+    def chunk(name, kind, values, levels, at):
+        header = thrift({1: 0, 2: len(levels), 3: len(levels), 5: {1: values, 2: 0, 3: 3, 4: 3}})
+        size = Long(len(header + levels))
+        return header + levels, {2: Long(at), 3: {1: kind, 2: [0], 3: name, 4: 0, 5: Long(values),
+                                                  6: size, 7: size, 9: Long(at)}}
+
+    text, of_text = chunk(["text"], 6, 1, (1).to_bytes(4, "little") + b"x", 4)
+    lists, of_lists = chunk(["v", "list", "element"], 4, count,
+                            runs((0, 1), (1, count - 1)) + runs((2, count)), 4 + len(text))
+    schema = [{4: "root", 5: 2}, {1: 6, 3: 0, 4: "text", 6: 0}, {3: 1, 4: "v", 5: 1, 6: 3},
+              {3: 2, 4: "list", 5: 1}, {1: 4, 3: 1, 4: "element"}]
+    footer = thrift({1: 1, 2: schema, 3: Long(1),
+                     4: [{1: [of_text, of_lists], 2: Long(len(text + lists)), 3: Long(1)}]})
+    path.write_bytes(b"PAR1" + text + lists + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
 def main():
     bombs = pathlib.Path(__file__).parent.parent / "formats/parquet/bombs"
     write_bombs(bombs)
     write_prefix_bomb(bombs / "prefixes.parquet")
+    write_list_bomb(bombs / "lists.parquet")
     golden = pathlib.Path(__file__).parent.parent / "formats/parquet/golden"
     options = {"row_group_size": 25, "data_page_size": 200, "write_batch_size": 8}
     for version in ("1.0", "2.0"):

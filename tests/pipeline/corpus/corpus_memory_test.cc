@@ -38,11 +38,11 @@ struct Reading {
   std::string last_reason;
 };
 
-Reading ReadAll(const std::filesystem::path& path) {
+Reading ReadAll(const std::filesystem::path& path, const v1::IngestConfig& config = {}) {
   Reading reading;
   EXPECT_TRUE(ForgetPeak());
   const int64_t before = PeakResidentBytes();
-  const auto reader = CorpusReader::Open(std::vector<std::string>{path.string()}, {});
+  const auto reader = CorpusReader::Open(std::vector<std::string>{path.string()}, config);
   EXPECT_TRUE(reader.ok()) << reader.status();
   Document document;
   for (CorpusStep step = CorpusStep::kNoneYet; step != CorpusStep::kEnd;) {
@@ -102,6 +102,20 @@ TEST_F(CorpusMemoryTest, ParsesTheDensestRecordAllowed) {
   const Reading reading = ReadAll(files_.Write("dense.jsonl", record + "]}\n"));
   EXPECT_EQ(reading.num_documents, 1);
   EXPECT_LT(reading.growth, 16 * 64 * kMebibyte) << "the bound in corpus_reader.h";
+}
+
+// A file of some hundred bytes has a list of 2^26 nulls.
+TEST_F(CorpusMemoryTest, AListThatAFilterReadsDoesNotExpandBeyondTheLimit) {
+  files_.Write("lists/a.jsonl", "{\"text\": \"good\", \"v\": 1}\n");
+  const auto path = files_.directory() / "lists";
+  std::filesystem::copy(BRAID_TESTS_DIR "/formats/parquet/bombs/lists.parquet", path);
+  ASSERT_LT(std::filesystem::file_size(path / "lists.parquet"), 500u);
+  v1::IngestConfig config;
+  config.set_where("not v is null");
+  const Reading reading = ReadAll(path, config);
+  EXPECT_EQ(reading.num_documents, 1);
+  EXPECT_EQ(reading.last_reason, "decompression bomb");
+  EXPECT_LT(reading.growth, 64 * kMebibyte);
 }
 
 TEST_F(CorpusMemoryTest, ReturnsRejectsInBoundedSteps) {

@@ -150,8 +150,7 @@ absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
     const std::string id = entry->path().filename().string();
     if (known.contains(id) || id.ends_with(kDeletedSuffix)) continue;
     if (!HasFile(RunDirectory(entry->path()).spec())) continue;
-    StoredItem item = {
-        .id = id, .is_run = true, .state = "not in the list of runs", .owns = {"runs/" + id}};
+    StoredItem item = {.id = id, .is_run = true, .is_unlisted = true, .owns = {"runs/" + id}};
     item.uses = UsesOfRun(id, entry->path(), &item.uses_unknown);
     items.push_back(std::move(item));
   }

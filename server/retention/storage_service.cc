@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,7 +34,14 @@ absl::Status UnknownItem(const std::string& id) {
       absl::StrCat("there is no job or run \"", id, "\"; list them with: braid jobs, braid runs"));
 }
 
-absl::Status NotEnded(const StoredItem& item) {
+absl::Status NotEnded(const StoredItem& item, const std::filesystem::path& home) {
+  if (item.is_unlisted) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        item.id,
+        " is not in the list of runs, so it cannot be deleted by its id; if no process "
+        "runs it, remove its directory, ",
+        (std::filesystem::absolute(home) / "runs" / item.id).lexically_normal().string()));
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       item.id, " is ", item.state, "; ",
       item.is_run ? "stop it first: braid stop " : "cancel it first: braid cancel ", item.id));
@@ -140,9 +148,10 @@ class StorageServiceImpl final : public v1::StorageService::Service {
   }
 
   // Returns the items of the request in the order of deletion, without those in `completed`.
-  static absl::StatusOr<std::vector<StoredItem>> Requested(
-      const v1::DeleteRequest& request, const std::vector<StoredItem>& items,
-      const std::map<std::string, int64_t>& completed, const grpc::ServerContext& context) {
+  absl::StatusOr<std::vector<StoredItem>> Requested(const v1::DeleteRequest& request,
+                                                    const std::vector<StoredItem>& items,
+                                                    const std::map<std::string, int64_t>& completed,
+                                                    const grpc::ServerContext& context) const {
     const std::set<std::string> ids(request.ids().begin(), request.ids().end());
     for (const std::string& id : ids) {
       const auto found = std::ranges::find(items, id, &StoredItem::id);
@@ -150,7 +159,7 @@ class StorageServiceImpl final : public v1::StorageService::Service {
       if (found == items.end() && completed.contains(id)) continue;
       if (found == items.end()) return UnknownItem(id);
       RETURN_IF_ERROR(CheckMayManage(context, id, found->principal));
-      if (!found->ended) return NotEnded(*found);
+      if (!found->ended) return NotEnded(*found, options_.home);
     }
     std::vector<StoredItem> requested;
     std::ranges::copy_if(items, std::back_inserter(requested),

@@ -18,6 +18,8 @@ struct StoredItem {
   bool is_run = false;
   // A directory of prepared data, whose id is its name, such as "supervised/pack-0123456789abcdef".
   bool is_prepared = false;
+  // A run directory without a row in the list of runs.
+  bool is_unlisted = false;
   // Unix seconds; `finished` is meaningful only once it has ended. Prepared data counts as ended
   // since its last use by a command.
   double created = 0, finished = 0;

@@ -116,7 +116,15 @@ TEST_F(DeletionTest, ARunThatIsMissingInTheListKeepsItsDataset) {
     fs::remove(home_ / absl::StrCat("runs.sqlite", suffix));
   }
   ExpectRefused({job}, StatusCode::kFailedPrecondition, run + " uses store/pack-1111");
-  ExpectRefused({run}, StatusCode::kFailedPrecondition, "not in the list of runs");
+  const fs::path directory = (home_ / ("runs/" + run)).lexically_normal();
+  ExpectRefused({run}, StatusCode::kFailedPrecondition,
+                run +
+                    " is not in the list of runs, so it cannot be deleted by its id; if no process "
+                    "runs it, remove its directory, " +
+                    directory.string());
+  // This is what the message says.
+  fs::remove_all(directory);
+  EXPECT_OK(Delete({job}));
 }
 
 TEST_F(DeletionTest, RefusesWhatHasNotEnded) {

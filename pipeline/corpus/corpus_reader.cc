@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -71,8 +70,9 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> TokenizerFor(const CorpusFiles&
   }
   if (path.empty()) {
     return refuse(
-        "tokens need the tokenizer that made them, got none; name it with --tokenizer, for example "
-        "--tokenizer tokenizer.json");
+        "tokens need the tokenizer that made them, got none; only braid submit reads tokens: name "
+        "it "
+        "there with --tokenizer, for example --tokenizer tokenizer.json");
   }
   ASSIGN_OR_RETURN(const TokenizerFile file, ReadClientTokenizer(path));
   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Parse(file.bytes, file.path));
@@ -299,16 +299,26 @@ void CorpusReader::AddReject(Reject reject) {
   rejects_.push_back(std::move(reject));
 }
 
+// Returns where in its file a rejected record is; "" for an entry of a directory that is not read.
+std::string CorpusReader::PlaceOf(const Reject& reject) const {
+  const auto found = std::ranges::find_if(files_.files, [&](const CorpusFile& corpus_file) {
+    return corpus_file.path.string() == reject.file;
+  });
+  if (found == files_.files.end()) return "";
+  const char* unit = ", record at byte ";
+  if (found->kind == CorpusFileKind::kParquet) unit = ", record at row ";
+  if (found->kind == CorpusFileKind::kTokens) unit = ", document ";
+  return absl::StrCat(unit, reject.offset);
+}
+
 absl::Status CorpusReader::StrictFailure() const {
   if (!config_.strict() || rejects_.empty()) return absl::OkStatus();
   const Reject& first = rejects_.front();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "corpus file ", first.file, ", record at ",
-      absl::AsciiStrToLower(first.file).ends_with(".parquet") ? "row " : "byte ", first.offset,
-      ": ", first.reason, first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
-      "; expected no rejected record in strict mode; fix the record, or unset "
-      "ingest.strict to write "
-      "such records to rejects.jsonl"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("corpus file ", first.file, PlaceOf(first), ": ", first.reason,
+                   first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
+                   "; expected no rejected record in strict mode; fix the record, or unset "
+                   "ingest.strict to write such records to rejects.jsonl"));
 }
 
 absl::Status CorpusReader::CheckNotEmpty() const {

@@ -152,6 +152,7 @@ class CorpusReader {
   void AddRejectedRecord(const Record& record);
   void RejectDocument(const Document& document, std::string_view reason);
   void AddReject(Reject reject);
+  std::string PlaceOf(const Reject& reject) const;
   absl::Status StrictFailure() const;
   absl::Status CheckNotEmpty() const;
   const CorpusFile& file() const { return files_.files[next_file_]; }

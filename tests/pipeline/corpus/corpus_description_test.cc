@@ -293,6 +293,9 @@ TEST(CorpusDescriptionTest, FailsAsIngestDoes) {
   config.set_strict(true);
   fails({good}, StatusCode::kInvalidArgument, "good.jsonl, record at byte 14: invalid json",
         config);
+  files.Write("tokens.idx", "");
+  fails({files.Write("tokens.bin", "").string()}, StatusCode::kInvalidArgument,
+        "only braid submit reads tokens");
   config.Clear();
   config.set_max_document_bytes(-1);
   fails({good}, StatusCode::kInvalidArgument, "max_document_bytes", config);

@@ -334,6 +334,21 @@ TEST(CorpusReaderTest, ReportsATruncatedFileAfterItsCompleteRecords) {
                              static_cast<int64_t>(corpus.documents.back().text.size()) + 13);
 }
 
+TEST(CorpusReaderTest, StrictModeNamesThePlaceByTheKindOfFile) {
+  const CraftedFiles files;
+  v1::IngestConfig config;
+  config.set_strict(true);
+  const auto lines = files.Write("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n");
+  EXPECT_THAT(Read({lines.string()}, config).message(),
+              HasSubstr("a.jsonl, record at byte 14: empty"));
+  EXPECT_THAT(Read({BRAID_TESTS_DIR "/formats/parquet/golden/none-1.parquet"}, config).message(),
+              HasSubstr("none-1.parquet, record at row 0: empty"));
+  files.Write("d/.hidden", "a");
+  files.Write("d/b.txt", "a");
+  const Corpus entry = Read({(files.directory() / "d").string()}, config);
+  EXPECT_THAT(entry.message(), HasSubstr("d/.hidden: hidden; expected"));
+}
+
 TEST(CorpusReaderTest, RefusesNegativeLimits) {
   v1::IngestConfig config;
   config.set_split_bytes(-1);

@@ -200,6 +200,16 @@ TEST_F(TokenFilesTest, RefusesWhatItCannotReadAndSaysWhatToDo) {
   Write(strange, 50000);
   EXPECT_THAT(message(TokenSpec(TokensPath(strange))),
               AllOf(HasSubstr("strange.bin, document 0"), HasSubstr("expected 0 to 399")));
+  const fs::path rejected = directory / "rejected";
+  const auto writer = IndexedDatasetWriter::Create(rejected, 100000).value();
+  for (const std::vector<int32_t>& tokens : Sequences{{100, 101}, {}}) {
+    ASSERT_OK(writer->AddSequence(tokens));
+    writer->EndDocument();
+  }
+  ASSERT_OK(writer->Commit().status());
+  v1::CorpusSpec strict = TokenSpec(TokensPath(rejected));
+  strict.mutable_ingest()->set_strict(true);
+  EXPECT_THAT(message(strict), HasSubstr("rejected.bin, document 1: empty"));
   fs::resize_file(IndexPath(prefix), 40);
   EXPECT_THAT(message(TokenSpec(TokensPath(prefix))), HasSubstr("1 damaged"));
 }

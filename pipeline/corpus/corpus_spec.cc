@@ -265,7 +265,50 @@ absl::Status ResolvePack(v1::PackConfig* pack) {
   return absl::OkStatus();
 }
 
+// Checks the settings of the hashing embedder, which others do not have.
+absl::Status CheckHashingIsUsed(const v1::CorpusSpec& spec) {
+  const v1::EmbedderConfig& embedder = spec.embedder();
+  const bool hashing = embedder.kind().empty() ? spec.ingest().embedding_field().empty()
+                                               : embedder.kind() == "hashing";
+  if (hashing) return absl::OkStatus();
+  constexpr char kNone[] = "none unless embedder.kind is \"hashing\"";
+  if (embedder.has_dimension()) {
+    return Wrong("embedder.dimension", absl::StrCat(embedder.dimension()), kNone);
+  }
+  if (!embedder.has_max_ngram()) return absl::OkStatus();
+  return Wrong("embedder.max_ngram", absl::StrCat(embedder.max_ngram()), kNone);
+}
+
+absl::Status CheckMinCosineIsUsed(const v1::DeduplicateConfig& deduplicate) {
+  if (deduplicate.near_duplicates() != "minhash" || !deduplicate.has_min_cosine()) {
+    return absl::OkStatus();
+  }
+  v1::DeduplicateConfig defaults;
+  FillStatedDefaults(&defaults);
+  // A spec that was resolved has the default.
+  if (deduplicate.min_cosine() == defaults.min_cosine()) return absl::OkStatus();
+  return Wrong("deduplicate.min_cosine", absl::StrCat(deduplicate.min_cosine()),
+               "none unless deduplicate.near_duplicates is \"graph\"");
+}
+
 }  // namespace
+
+absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec) {
+  RETURN_IF_ERROR(CheckHashingIsUsed(spec));
+  RETURN_IF_ERROR(CheckMinCosineIsUsed(spec.deduplicate()));
+  if (!spec.tokenizer().model_path().empty() && spec.tokenizer().has_sample_bytes()) {
+    return Wrong("tokenizer.sample_bytes", absl::StrCat(spec.tokenizer().sample_bytes()),
+                 "none together with tokenizer.model_path, which is not trained");
+  }
+  if (spec.neighbors().index() == kExactIndex && spec.neighbors().has_nprobe()) {
+    return Wrong("neighbors.nprobe", absl::StrCat(spec.neighbors().nprobe()),
+                 "none with neighbors.index \"Flat\", which has no lists");
+  }
+  const bool by_similarity = spec.order() != v1::RANDOM && spec.order() != v1::SOURCE;
+  if (by_similarity || !spec.has_order_partitions()) return absl::OkStatus();
+  return Wrong("order_partitions", absl::StrCat(spec.order_partitions()),
+               "none unless order is SIMILARITY");
+}
 
 absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
   v1::CorpusSpec resolved = spec;

@@ -2,6 +2,7 @@
 #ifndef BRAID_PIPELINE_CORPUS_CORPUS_SPEC_H_
 #define BRAID_PIPELINE_CORPUS_CORPUS_SPEC_H_
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/pipeline.pb.h"
 
@@ -13,6 +14,11 @@ namespace braid {
 // INVALID_ARGUMENT, which names the field, what it got and what it expected, for a value out of
 // range, an invalid combination of settings or an empty list of paths.
 absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec);
+
+// Checks that no setting has no effect because of others, such as a dimension of hashed vectors
+// with another embedder. INVALID_ARGUMENT as above. ResolveCorpusSpec does not check this, so that
+// jobs which earlier versions stored run as before.
+absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec);
 
 // Returns the fraction of documents to hold out: 0 if the held-out split is disabled.
 double HeldoutFraction(const v1::CorpusSpec& resolved);

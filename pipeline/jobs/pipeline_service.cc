@@ -193,6 +193,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                                  const std::string& principal) {
     RETURN_IF_ERROR(CheckDisplayName(request.spec().name()));
     ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
+    RETURN_IF_ERROR(CheckSettingsAreUsed(request.spec()));
     const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
     // A repeated request returns its job even if the corpus was moved in the meantime.
     ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));

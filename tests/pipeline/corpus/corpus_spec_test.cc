@@ -178,5 +178,89 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
   }
 }
 
+// A job that an earlier version stored with such a setting still runs.
+TEST(CheckSettingsAreUsedTest, RefusesSettingsWithoutEffectThatStoredJobsMayHave) {
+  const BadSetting settings[] = {
+      {"embedder.dimension", "64",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("remote");
+         s->mutable_embedder()->add_addresses("h:1");
+         s->mutable_embedder()->set_dimension(64);
+       }},
+      {"embedder.dimension", "64",
+       [](auto* s) {
+         s->mutable_ingest()->set_embedding_field("v");
+         s->mutable_embedder()->set_dimension(64);
+       }},
+      {"embedder.max_ngram", "3",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("static");
+         s->mutable_embedder()->set_model_dir("/m");
+         s->mutable_embedder()->set_max_ngram(3);
+       }},
+      {"tokenizer.sample_bytes", "4096",
+       [](auto* s) {
+         s->mutable_tokenizer()->set_model_path("/t.model");
+         s->mutable_tokenizer()->set_sample_bytes(4096);
+       }},
+      {"deduplicate.min_cosine", "0.7",
+       [](auto* s) {
+         s->mutable_deduplicate()->set_near_duplicates("minhash");
+         s->mutable_deduplicate()->set_min_cosine(0.7);
+       }},
+      {"neighbors.nprobe", "4",
+       [](auto* s) {
+         s->mutable_neighbors()->set_index("Flat");
+         s->mutable_neighbors()->set_nprobe(4);
+       }},
+      {"order_partitions", "2",
+       [](auto* s) {
+         s->set_order(v1::RANDOM);
+         s->set_order_partitions(2);
+       }},
+      {"order_partitions", "2",
+       [](auto* s) {
+         s->set_order(v1::SOURCE);
+         s->set_order_partitions(2);
+       }},
+  };
+  for (const BadSetting& setting : settings) {
+    v1::CorpusSpec spec = Minimal();
+    setting.set(&spec);
+    const absl::Status status = CheckSettingsAreUsed(spec);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << setting.field;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(setting.field + ": got " + setting.got + ", expected none"));
+    EXPECT_TRUE(ResolveCorpusSpec(spec).ok()) << setting.field;
+  }
+}
+
+TEST(CheckSettingsAreUsedTest, AcceptsSettingsThatAreUsedAndResolvedSpecs) {
+  v1::CorpusSpec all = Minimal();
+  all.mutable_embedder()->set_dimension(64);
+  all.mutable_embedder()->set_max_ngram(3);
+  all.mutable_tokenizer()->set_sample_bytes(4096);
+  all.mutable_deduplicate()->set_min_cosine(0.7);
+  all.mutable_neighbors()->set_index("IVF8,Flat");
+  all.mutable_neighbors()->set_nprobe(4);
+  all.set_order_partitions(2);
+  EXPECT_TRUE(CheckSettingsAreUsed(all).ok()) << CheckSettingsAreUsed(all);
+  const std::function<void(v1::CorpusSpec*)> kinds[] = {
+      [](auto*) {},
+      [](auto* s) { s->mutable_ingest()->set_embedding_field("v"); },
+      [](auto* s) { s->mutable_tokenizer()->set_model_path("/t.model"); },
+      [](auto* s) { s->mutable_deduplicate()->set_near_duplicates("minhash"); },
+      [](auto* s) { s->mutable_neighbors()->set_index("Flat"); },
+      [](auto* s) { s->set_order(v1::RANDOM); },
+  };
+  for (const auto& set : kinds) {
+    v1::CorpusSpec spec = Minimal();
+    set(&spec);
+    const auto resolved = ResolveCorpusSpec(spec);
+    ASSERT_TRUE(resolved.ok()) << resolved.status();
+    EXPECT_TRUE(CheckSettingsAreUsed(*resolved).ok()) << CheckSettingsAreUsed(*resolved);
+  }
+}
+
 }  // namespace corpus_spec_test
 }  // namespace braid

@@ -122,6 +122,12 @@ TEST_F(PipelineServiceTest, RefusesBadSettingsAndUnknownIds) {
   const grpc::Status bad = Submit(server, spec, "", &job);
   EXPECT_EQ(bad.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(bad.error_message(), HasSubstr("neighbors.k: got -3"));
+  spec = SmallSpec(corpus_);
+  spec.set_order(v1::RANDOM);
+  spec.set_order_partitions(2);
+  const grpc::Status unused = Submit(server, spec, "", &job);
+  EXPECT_EQ(unused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(unused.error_message(), HasSubstr("order_partitions: got 2, expected none unless"));
   v1::GetJobRequest get;
   get.set_id("job-000042");
   const grpc::Status missing = Call(server, &v1::PipelineService::Stub::GetJob, get, &job);

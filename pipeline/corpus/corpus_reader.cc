@@ -70,9 +70,8 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> TokenizerFor(const CorpusFiles&
   }
   if (path.empty()) {
     return refuse(
-        "tokens need the tokenizer that made them, got none; only braid submit reads tokens: name "
-        "it "
-        "there with --tokenizer, for example --tokenizer tokenizer.json");
+        "tokens need the tokenizer that made them, got none; only braid submit reads tokens: "
+        "name it there with --tokenizer, for example --tokenizer tokenizer.json");
   }
   ASSIGN_OR_RETURN(const TokenizerFile file, ReadClientTokenizer(path));
   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Parse(file.bytes, file.path));

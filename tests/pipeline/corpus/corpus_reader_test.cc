@@ -273,7 +273,10 @@ TEST(CorpusReaderTest, PartsHaveIdsOfTheirOwn) {
   std::vector<Reject> rejects;
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(first->Next(&document, &rejects).ok());
   const auto second = CorpusReader::Open(paths, config).value();
-  ASSERT_TRUE(second->Resume(first->position().value(), first->TakeIdHashes(), nullptr).ok());
+  ASSERT_TRUE(second
+                  ->Resume(first->position().value(), first->TakeIdHashes(),
+                           [] { return absl::OkStatus(); })
+                  .ok());
   std::vector<std::string> ids;
   while (second->Next(&document, &rejects).value() == CorpusStep::kDocument) {
     ids.push_back(document.id);

@@ -262,14 +262,14 @@ void SplitAllParts(const PieceRules& rules, std::string_view text,
 }
 
 // Returns `regex` with \r and \n as escapes. DeepSeek's file has the characters themselves.
-std::string Spelled(std::string_view regex) {
+std::string Escaped(std::string_view regex) {
   return absl::StrReplaceAll(std::string(regex), {{"\r", R"(\r)"}, {"\n", R"(\n)"}});
 }
 
 }  // namespace
 
 absl::Status PieceScanner::AddExpression(std::string_view regex) {
-  if (const std::optional<PieceRules> rules = RulesOf(Spelled(regex))) {
+  if (const std::optional<PieceRules> rules = RulesOf(Escaped(regex))) {
     Kind kind = Kind::kRules;
     if (rules->words == PieceRules::Words::kMarked && cuts_.size() == 2 &&
         cuts_[0].kind == Kind::kDigits && cuts_[0].rules.max_digits == rules->max_digits &&
@@ -305,7 +305,7 @@ absl::Status PieceScanner::AddExpression(std::string_view regex) {
 }
 
 bool PieceScanner::MatchesAllText(std::string_view regex) {
-  const std::optional<PieceRules> rules = RulesOf(Spelled(regex));
+  const std::optional<PieceRules> rules = RulesOf(Escaped(regex));
   return rules.has_value() && rules->words != PieceRules::Words::kMarked;
 }
 

@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 std::string OrderKey(v1::OrderMode order) {
   return absl::AsciiStrToLower(v1::OrderMode_Name(order));
@@ -32,16 +32,16 @@ const char* RuleName(EffectRule rule) {
   return "";
 }
 
-json EstimateJson(const EffectEstimate& estimate) {
-  json object = {{"effect", estimate.effect},
+Json EstimateJson(const EffectEstimate& estimate) {
+  Json object = {{"effect", estimate.effect},
                  {"by_seed", estimate.by_seed},
                  {"num_blocks", estimate.num_units}};
   if (estimate.has_interval) object["interval"] = {estimate.low, estimate.high};
   return object;
 }
 
-json PartJson(const ClaimPart& part) {
-  json object = part.estimate ? EstimateJson(*part.estimate) : json::object();
+Json PartJson(const ClaimPart& part) {
+  Json object = part.estimate ? EstimateJson(*part.estimate) : Json::object();
   object["name"] = part.name;
   object["unit"] = part.unit;
   if (!part.estimate) object["missing"] = part.missing;
@@ -53,8 +53,8 @@ json PartJson(const ClaimPart& part) {
   return object;
 }
 
-json SeriesJson(const ClaimSeries& series) {
-  json object = {{"figure", series.figure.name}, {"name", series.name}, {"values", series.values}};
+Json SeriesJson(const ClaimSeries& series) {
+  Json object = {{"figure", series.figure.name}, {"name", series.name}, {"values", series.values}};
   if (series.figure.shape == SeriesShape::kCurve) {
     object["x"] = series.x;
     object["x_label"] = series.figure.x_label;
@@ -64,24 +64,24 @@ json SeriesJson(const ClaimSeries& series) {
   return object;
 }
 
-json ClaimJson(const Claim& claim) {
-  json object = {{"number", claim.number},
+Json ClaimJson(const Claim& claim) {
+  Json object = {{"number", claim.number},
                  {"name", claim.name},
                  {"source", claim.source},
                  {"paper", claim.paper_result},
                  {"verdict", VerdictName(claim.verdict)},
                  {"sentence", claim.sentence},
-                 {"parts", json::array()},
+                 {"parts", Json::array()},
                  {"notes", claim.notes},
                  {"cautions", claim.cautions},
-                 {"series", json::array()}};
+                 {"series", Json::array()}};
   for (const ClaimPart& part : claim.parts) object["parts"].push_back(PartJson(part));
   for (const ClaimSeries& series : claim.series) object["series"].push_back(SeriesJson(series));
   return object;
 }
 
-json RunJson(const ReproducedRun& run) {
-  json object = {{"name", run.name},
+Json RunJson(const ReproducedRun& run) {
+  Json object = {{"name", run.name},
                  {"arm", run.arm},
                  {"order", OrderKey(run.order)},
                  {"seed", run.seed},
@@ -91,7 +91,7 @@ json RunJson(const ReproducedRun& run) {
                  {"heldout_bits_per_byte", run.heldout_bits_per_byte}};
   if (run.task.empty()) return object;
   object["task"] = run.task;
-  object["scores"] = json::array();
+  object["scores"] = Json::array();
   for (const TaskSummary& score : run.tasks) {
     object["scores"].push_back({{"task", score.task},
                                 {"scoring", score.scoring},
@@ -121,8 +121,8 @@ double HeldoutLoss(const ArmResult& result, const PlannedScore& planned) {
   return score == nullptr ? std::numeric_limits<double>::quiet_NaN() : MeanLoss(*score);
 }
 
-json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
-  json object = {{"name", domain.name},
+Json DomainJson(const Reproduction& reproduction, const DomainProfile& domain) {
+  Json object = {{"name", domain.name},
                  {"num_tokens", domain.num_tokens},
                  {"num_heldout_tokens", domain.num_heldout_tokens},
                  {"num_heldout_sources", domain.num_heldout_sources},
@@ -167,7 +167,7 @@ std::map<std::string, int64_t> HeldoutWindows(std::span<const ArmResult> results
 }
 
 std::string ReproductionJson(const Reproduction& reproduction) {
-  json object = {{"experiment", reproduction.experiment->name},
+  Json object = {{"experiment", reproduction.experiment->name},
                  {"plan", reproduction.plan},
                  {"command", reproduction.command},
                  {"version", reproduction.version},
@@ -176,13 +176,13 @@ std::string ReproductionJson(const Reproduction& reproduction) {
                  {"confidence", reproduction.confidence},
                  {"corpus", reproduction.corpus_paths},
                  {"datasets", reproduction.dataset_dirs},
-                 {"spec", json::parse(MessageToJson(reproduction.spec).value_or("null"), nullptr,
+                 {"spec", Json::parse(MessageToJson(reproduction.spec).value_or("null"), nullptr,
                                       /*allow_exceptions=*/false)},
                  {"notes", reproduction.notes},
                  {"seconds", reproduction.seconds},
-                 {"domains", json::array()},
-                 {"runs", json::array()},
-                 {"claims", json::array()}};
+                 {"domains", Json::array()},
+                 {"runs", Json::array()},
+                 {"claims", Json::array()}};
   if (reproduction.epochs > 0) object["epochs"] = reproduction.epochs;
   for (const DomainProfile& domain : reproduction.domains) {
     object["domains"].push_back(DomainJson(reproduction, domain));
@@ -190,7 +190,7 @@ std::string ReproductionJson(const Reproduction& reproduction) {
   for (const ReproducedRun& run : reproduction.runs) object["runs"].push_back(RunJson(run));
   for (const Claim& claim : reproduction.claims) object["claims"].push_back(ClaimJson(claim));
   // Names of domains are external text, which may not be UTF-8.
-  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace braid

@@ -82,7 +82,9 @@ Cell CellOf(const v1::DomainEvaluation& domain, EvaluationMeasure measure) {
                 domain.perplexity_interval());
 }
 
-std::string Percent(double confidence) { return absl::StrFormat("%.4g %%", 100 * confidence); }
+std::string ConfidenceText(double confidence) {
+  return absl::StrFormat("%.4g %%", 100 * confidence);
+}
 
 bool LeavesOutZero(const v1::Interval& interval) {
   return interval.low() > 0 || interval.high() < 0;
@@ -181,7 +183,7 @@ void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
   }
   out << "\n";
   PrintSelfRouting(result, out);
-  out << "±: half of the " << Percent(result.confidence())
+  out << "±: half of the " << ConfidenceText(result.confidence())
       << " confidence interval, by bootstrap over windows\n";
   if (result.comparisons().empty()) return;
   out << "*: differs from A: the interval of the paired difference excludes 0\n";

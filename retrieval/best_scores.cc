@@ -10,15 +10,15 @@ constexpr int64_t kStride = 32;
 // Functions compiled for several instruction sets, of which the loader chooses one. Not under
 // sanitizers, whose run time is not initialized when the loader chooses.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(BRAID_ASAN) && !defined(BRAID_TSAN)
-#define BRAID_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define BRAID_AVX512_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-#define BRAID_VECTOR_CLONES
+#define BRAID_AVX512_CLONES
 #endif
 
 // Returns the first offset, in steps of kStride from `begin`, at which one of the next kStride
 // scores is above the threshold; if there is none, the offset within kStride of the end where full
 // steps stop.
-BRAID_VECTOR_CLONES int64_t SkipLow(const float* scores, int64_t begin, int64_t n,
+BRAID_AVX512_CLONES int64_t SkipLow(const float* scores, int64_t begin, int64_t n,
                                     float threshold) {
   for (; begin + kStride <= n; begin += kStride) {
     uint32_t any = 0;

@@ -4,14 +4,14 @@
 // the bits are the same on every machine. Not under sanitizers, whose run time is not initialized
 // when the loader chooses.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(BRAID_ASAN) && !defined(BRAID_TSAN)
-#define BRAID_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
+#define BRAID_AVX2_CLONES __attribute__((target_clones("avx2", "default")))
 #else
-#define BRAID_VECTOR_CLONES
+#define BRAID_AVX2_CLONES
 #endif
 
 namespace braid {
 
-BRAID_VECTOR_CLONES float InnerProduct(const float* a, const float* b, int32_t d) {
+BRAID_AVX2_CLONES float InnerProduct(const float* a, const float* b, int32_t d) {
   // Sixteen independent sums let the compiler use vector instructions without reordering additions.
   constexpr int32_t kLanes = 16;
   float sums[kLanes] = {};

@@ -35,7 +35,8 @@ endif()
 # braid_library(NAME <name> SRCS ... [DEPS ...] [FAST]) defines the static library braid_<name>,
 # linked as braid::<name>, compiled with -O2 if it is FAST. Its files are compiled in batches of
 # BRAID_BATCH_SIZE, so names in anonymous namespaces must be unique within a room.
-set(BRAID_BATCH_SIZE 20 CACHE STRING "Source files in a translation unit of BRAID_UNITY")
+set(BRAID_BATCH_SIZE 20 CACHE STRING "Source files of a library in a translation unit")
+set(BRAID_TEST_BATCH_SIZE 10 CACHE STRING "Source files of a test program in one")
 function(braid_library)
   cmake_parse_arguments(ARG "FAST" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(braid_${ARG_NAME} STATIC ${ARG_SRCS})
@@ -57,7 +58,7 @@ function(braid_tests)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   set_target_properties(${ARG_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests
-    UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_BATCH_SIZE})
+    UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${BRAID_TEST_BATCH_SIZE})
   target_link_libraries(${ARG_NAME} PRIVATE braid_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   if(NOT ARG_FAST)
     target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O0>)

@@ -18,10 +18,6 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return SystemError("open", path, errno);
   const absl::Cleanup close = [descriptor] { ::close(descriptor); };
-  return Map(descriptor, path);
-}
-
-absl::StatusOr<MappedFile> MappedFile::Map(int descriptor, const std::filesystem::path& path) {
   struct stat status;
   if (::fstat(descriptor, &status) != 0) return SystemError("stat", path, errno);
   if (!S_ISREG(status.st_mode)) {

@@ -19,8 +19,6 @@ class MappedFile {
  public:
   // Errors: NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT if `path` is not a regular file.
   static absl::StatusOr<MappedFile> Open(const std::filesystem::path& path);
-  // Maps the file that is open as `descriptor`, which the caller closes; `path` is for messages.
-  static absl::StatusOr<MappedFile> Map(int descriptor, const std::filesystem::path& path);
 
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;

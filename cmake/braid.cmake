@@ -36,7 +36,7 @@ endif()
 # linked as braid::<name>, compiled with -O2 if it is FAST. Its files are compiled in batches of
 # BRAID_BATCH_SIZE, so names in anonymous namespaces must be unique within a room.
 set(BRAID_BATCH_SIZE 20 CACHE STRING "Source files of a library in a translation unit")
-set(BRAID_TEST_BATCH_SIZE 10 CACHE STRING "Source files of a test program in one")
+set(BRAID_TEST_BATCH_SIZE 10 CACHE STRING "Source files of a test program in a translation unit")
 function(braid_library)
   cmake_parse_arguments(ARG "FAST" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(braid_${ARG_NAME} STATIC ${ARG_SRCS})

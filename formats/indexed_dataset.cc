@@ -19,13 +19,6 @@ static_assert(std::endian::native == std::endian::little, "integers are copied w
 constexpr int64_t kUint16VocabLimit = 65500;
 
 template <class T>
-T Load(std::string_view bytes, int64_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
-
-template <class T>
 void AppendRaw(std::string* bytes, const T& value) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
@@ -84,8 +77,9 @@ absl::Status IndexedDatasetWriter::ReadLengths() {
   ASSIGN_OR_RETURN(const std::string text, synced_lengths_->ReadBack());
   std::string_view rest = text;
   while (rest.size() >= 2 * sizeof(int64_t)) {
-    const auto num_lengths = Load<uint64_t>(rest, 0), num_ends = Load<uint64_t>(rest, 8);
-    rest.remove_prefix(2 * sizeof(int64_t));
+    std::vector<uint64_t> counts;
+    TakeValues(2, &rest, &counts);
+    const uint64_t num_lengths = counts[0], num_ends = counts[1];
     if (num_lengths > rest.size() / 4 || num_ends > (rest.size() - 4 * num_lengths) / 8) break;
     TakeValues(num_lengths, &rest, &lengths_);
     TakeValues(num_ends, &rest, &document_ends_);

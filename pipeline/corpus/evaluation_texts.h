@@ -44,10 +44,13 @@ struct EvaluationTexts {
 
 // Reads the given files and the files of the given directories, in the order of `paths` and sorted
 // within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
-// damaged compressed data; those of ParquetReader; INVALID_ARGUMENT for more than 1 GiB of files or
-// text, for files that expand too far, for entries of directories that cannot be read or link to
-// directories, for files of tokens, for text that is UTF-16, UTF-32, binary or compressed in
-// another way, for Parquet files without text or with text in lists, and when there is no file.
+// damaged compressed data; those of ParquetReader; INVALID_ARGUMENT
+// - when there is no file, or more than 1 GiB of files or text
+// - for directory entries that cannot be read or that link to directories
+// - for token files, text in UTF-16 or UTF-32, binary files, and archives or compressed files other
+//   than .gz and .zst
+// - for compressed files that expand too far
+// - for Parquet files without a text column, or with text in lists
 absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths);
 
 }  // namespace braid

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/directory_use.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "cli/finetune_options.h"
 #include "client/session.h"
 #include "formats/tokenizer.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "braid/v1/model.pb.h"
 #include "braid/v1/training.pb.h"
 #include "cli/command.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "braid/v1/training.pb.h"
 #include "cli/finetune_data.h"
 

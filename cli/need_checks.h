@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "cli/finding.h"
 
 namespace braid {

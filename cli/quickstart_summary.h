@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/staged_output.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/report.pb.h"
 
 namespace braid {
 

@@ -112,21 +112,30 @@ function(braid_proto)
   cmake_parse_arguments(ARG "" "NAME" "PROTOS;SERVICES" ${ARGN})
   set(messages)
   set(stubs)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
   foreach(proto ${ARG_PROTOS} ${ARG_SERVICES})
-    string(REGEX REPLACE "\\.proto$" "" stem ${CMAKE_CURRENT_BINARY_DIR}/${proto})
-    set(outputs ${stem}.pb.cc ${stem}.pb.h)
-    set(grpc)
+    string(REGEX REPLACE "\\.proto$" "" stem ${proto})
+    get_filename_component(folder ${CMAKE_CURRENT_BINARY_DIR}/${proto} DIRECTORY)
+    set(files ${stem}.pb.cc ${stem}.pb.h)
+    list(TRANSFORM files PREPEND ${CMAKE_CURRENT_BINARY_DIR}/ OUTPUT_VARIABLE outputs)
     list(APPEND messages ${outputs})
+    set(grpc)
     if(proto IN_LIST ARG_SERVICES)
-      set(grpc --grpc_out=${CMAKE_CURRENT_BINARY_DIR}
-        --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
-      list(APPEND outputs ${stem}.grpc.pb.cc ${stem}.grpc.pb.h)
-      list(APPEND stubs ${stem}.grpc.pb.cc ${stem}.grpc.pb.h)
+      set(grpc --grpc_out=${generated} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
+      set(grpc_files ${stem}.grpc.pb.cc ${stem}.grpc.pb.h)
+      list(APPEND files ${grpc_files})
+      list(TRANSFORM grpc_files PREPEND ${CMAKE_CURRENT_BINARY_DIR}/)
+      list(APPEND outputs ${grpc_files})
+      list(APPEND stubs ${grpc_files})
     endif()
+    list(TRANSFORM files PREPEND ${generated}/)
     add_custom_command(
       OUTPUT ${outputs}
       COMMAND protobuf::protoc -I ${CMAKE_CURRENT_SOURCE_DIR}
-        --cpp_out=${CMAKE_CURRENT_BINARY_DIR} ${grpc} ${proto}
+        --cpp_out=${generated} ${grpc} ${proto}
+      # Keeps the times of unchanged files, so that only users of changed messages are compiled.
+      COMMAND ${CMAKE_COMMAND} -E copy_if_different ${files} ${folder}
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
       DEPENDS ${ARG_PROTOS} ${ARG_SERVICES})
   endforeach()

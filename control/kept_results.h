@@ -3,7 +3,7 @@
 #define BRAID_CONTROL_KEPT_RESULTS_H_
 
 #include "absl/status/status.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 
 namespace braid {
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 
 namespace braid {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/atomic_file.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "evaluation/document_reader.h"
 #include "evaluation/evaluation_text.h"
 #include "evaluation/statistics/bootstrap.h"

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "evaluation/evaluation_text.h"
 #include "evaluation/text_score.h"
 #include "model/language_model.h"

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "evaluation/document_reader.h"
 
 namespace braid {

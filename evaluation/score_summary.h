@@ -3,7 +3,7 @@
 #ifndef BRAID_EVALUATION_SCORE_SUMMARY_H_
 #define BRAID_EVALUATION_SCORE_SUMMARY_H_
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "evaluation/statistics/bootstrap.h"
 #include "evaluation/text_score.h"
 

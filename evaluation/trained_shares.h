@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "evaluation/tasks/task_examples.h"
 #include "runs/model_path.h"
 

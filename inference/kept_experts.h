@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "inference/model_conversion.h"
 #include "model/language_model.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "model/language_model.h"
 #include "runs/model_path.h"
 

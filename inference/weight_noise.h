@@ -3,7 +3,7 @@
 #define BRAID_INFERENCE_WEIGHT_NOISE_H_
 
 #include "absl/status/status.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "model/language_model.h"
 
 namespace braid {

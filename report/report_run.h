@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
 #include "report/run_life.h"
 #include "runs/run_directory.h"

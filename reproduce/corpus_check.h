@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "reproduce/contrasts.h"
 
 namespace braid {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/conversion.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/training.pb.h"
 #include "reproduce/arm_result.h"
 #include "reproduce/claim.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
 #include "reproduce/experiment.h"
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
 #include "client/terminal/progress_board.h"
 #include "reproduce/arm_result.h"

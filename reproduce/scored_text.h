@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 
 namespace braid {
 

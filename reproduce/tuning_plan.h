@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
 #include "reproduce/reproduction_plan.h"
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "retrieval/inverted_lists.h"
 #include "retrieval/neighbor_search.h"    // kNoNeighbor
 #include "retrieval/neighbor_settings.h"  // AutomaticIndex

@@ -7,6 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
+#include "braid/v1/evaluation.pb.h"
+#include "braid/v1/forecast.pb.h"
+#include "braid/v1/report.pb.h"
 
 namespace grpc {
 class Channel;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/pipeline.pb.h"
 
 namespace grpc {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "braid/v1/model.pb.h"
 
 namespace braid {

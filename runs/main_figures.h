@@ -3,7 +3,7 @@
 #ifndef BRAID_RUNS_MAIN_FIGURES_H_
 #define BRAID_RUNS_MAIN_FIGURES_H_
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/model.pb.h"
 #include "braid/v1/training.pb.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <ostream>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/report.pb.h"
 
 namespace braid {
 

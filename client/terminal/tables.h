@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/number_text.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "client/terminal/table.h"

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/task.pb.h"
 
 namespace braid {

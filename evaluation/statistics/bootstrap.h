@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 
 namespace braid {
 

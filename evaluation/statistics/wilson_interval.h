@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/task.pb.h"
 #include "evaluation/tasks/example_answer.h"
 #include "evaluation/tasks/task_examples.h"

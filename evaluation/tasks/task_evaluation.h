@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "evaluation/tasks/example_answer.h"
 #include "evaluation/tasks/task_examples.h"
 #include "evaluation/tasks/text_codec.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/task.pb.h"
 #include "evaluation/tasks/example_answer.h"
 #include "evaluation/tasks/task_examples.h"

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "braid/v1/model.pb.h"
 #include "formats/safetensors_header.h"
 #include "runs/model_path.h"

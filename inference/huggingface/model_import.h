@@ -4,7 +4,7 @@
 #define BRAID_INFERENCE_HUGGINGFACE_MODEL_IMPORT_H_
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 
 namespace braid {
 

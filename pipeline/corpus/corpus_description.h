@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 
 namespace braid {
 

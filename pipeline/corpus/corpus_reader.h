@@ -34,7 +34,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/record_reader.h"
 #include "pipeline/corpus/reject.h"

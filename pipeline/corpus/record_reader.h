@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/record_filter.h"

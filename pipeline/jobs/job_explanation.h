@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "pipeline/store/stage_store.h"
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/pipeline.pb.h"
 
 namespace SQLite {

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_key.h"

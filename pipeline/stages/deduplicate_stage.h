@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "formats/npy.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/stages/neighbor_stage.h"

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/stage_store.h"
 #include "retrieval/document_vectors.h"

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "formats/npy.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/progress_callback.h"

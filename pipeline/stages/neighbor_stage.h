@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "formats/npy.h"
 #include "pipeline/ordering/similarity_order.h"
 #include "pipeline/store/progress_callback.h"

@@ -26,7 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "pipeline/ordering/heldout_containment.h"
 #include "pipeline/ordering/heldout_overlap.h"
 #include "pipeline/ordering/similarity_order.h"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "pipeline/stages/neighbor_stage.h"
 #include "pipeline/stages/order_stage.h"
 #include "pipeline/store/document_store.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/report.pb.h"
 #include "runs/run_directory.h"
 
 namespace braid {

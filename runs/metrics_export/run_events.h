@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "braid/tensorboard/event.pb.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
 
 namespace braid {

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/report.pb.h"
 #include "braid/v1/training.pb.h"
 #include "runs/metrics_export/metric_series.h"
 

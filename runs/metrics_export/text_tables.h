@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
 
 namespace braid {

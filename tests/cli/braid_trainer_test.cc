@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "formats/tokenizer.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"

@@ -17,6 +17,8 @@
 
 #include "base/atomic_file.h"
 #include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/serving.pb.h"
 #include "proto/config_text.h"
 #include "runs/model_path.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "formats/tokenizer.h"
 #include "tests/base/crafted_files.h"
 

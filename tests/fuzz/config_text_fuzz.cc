@@ -1,5 +1,5 @@
 // CorpusSpec and RunSpec as text and as "path=value", and their resolved configurations.
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/training.pb.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "proto/config_text.h"

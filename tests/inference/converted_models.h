@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "model/language_model.h"
 #include "tests/inference/huggingface/exported_models.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/generation.pb.h"
-#include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "google/protobuf/text_format.h"
 #include "proto/field_help.h"

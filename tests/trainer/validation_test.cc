@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/evaluation.pb.h"
 #include "evaluation/perplexity.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

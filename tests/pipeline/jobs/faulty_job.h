@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 
 namespace braid {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "formats/manifest.h"
 #include "pipeline/store/stage_store.h"

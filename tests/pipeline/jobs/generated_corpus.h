@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/corpus.pb.h"
 #include "pipeline/store/document_store.h"
 
 namespace braid {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/embedding.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.grpc.pb.h"

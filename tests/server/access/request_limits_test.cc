@@ -6,8 +6,8 @@
 #include <functional>
 #include <limits>
 
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/embedding.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"

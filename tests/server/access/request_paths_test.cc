@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <set>
 
-#include "braid/v1/analysis.pb.h"
+#include "braid/v1/conversion.pb.h"
 #include "braid/v1/embedding.pb.h"
+#include "braid/v1/forecast.pb.h"
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"
+#include "braid/v1/report.pb.h"
 #include "braid/v1/storage.pb.h"
 #include "braid/v1/training.pb.h"
 #include "tests/base/scratch_directory.h"

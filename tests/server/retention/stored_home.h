@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/corpus.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "pipeline/jobs/job_store.h"

@@ -75,8 +75,8 @@ std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const Corp
   if (passes <= 1 || passes > kMostPasses) return std::nullopt;
   return CorpusFinding{
       FindingKind::kRepeats, /*fatal=*/false,
-      absl::StrFormat("each run sees the corpus %.1f times: got %s of text, one pass needs %s; "
-                      "training losses will be lower than held-out losses, in all arms alike",
+      absl::StrFormat("the longest runs see the corpus %.1f times: got %s of text, one pass needs "
+                      "%s; training losses will be lower than held-out losses, in all arms alike",
                       passes, Size(static_cast<double>(corpus.num_bytes)),
                       Size(BytesFor(needs, 1)))};
 }
@@ -97,11 +97,9 @@ std::optional<CorpusFinding> CheckDomains(const CorpusSummary& corpus) {
     return std::nullopt;
   }
   const std::string name = corpus.domains.empty() ? "" : corpus.domains.front().name;
-  return CorpusFinding{
-      FindingKind::kOneDomain, /*fatal=*/false,
-      absl::StrCat("all documents are labeled with one domain, \"", name,
-                   "\"; specialization and gains by domain (claims 4, 6 and 7) cannot be measured "
-                   "with a single domain")};
+  return CorpusFinding{FindingKind::kOneDomain, /*fatal=*/false,
+                       absl::StrCat("all documents are labeled with one domain, \"", name,
+                                    "\", with which no other could be compared")};
 }
 
 // Returns the reason why clusters replace domains that are paths.
@@ -123,9 +121,9 @@ std::optional<CorpusFinding> CheckLabels(const CorpusSummary& corpus, const Corp
       absl::StrCat(
           WhyNotPaths(corpus, needs), "domains are ", kNumClusters,
           " clusters of the document embeddings, named cluster-0 to cluster-", kNumClusters - 1,
-          "; since the same embeddings order the documents and define the domains, claims 6 "
-          "and 7 are weaker than with labels; add a field \"domain\" to the records, or "
-          "use one file or directory for each domain")};
+          "; since the same embeddings order the documents and define the domains, effects of "
+          "domains are weaker evidence than with labels; add a field \"domain\" to the records, "
+          "or use one file or directory for each domain")};
 }
 
 int64_t ContextBytes(const CorpusNeeds& needs) {
@@ -151,7 +149,7 @@ std::optional<CorpusFinding> CheckLengths(const CorpusSummary& corpus, const Cor
       absl::StrFormat(
           "%.0f %% of the text is in documents longer than half the context of %d "
           "tokens (about %s bytes); uncut, each would fill a training instance alone, so that "
-          "the order of documents could have no effect (claim 3); %s",
+          "the order of documents could have no effect; %s",
           100 * share, needs.sequence_length, WithThousands(LongDocumentBytes(needs)),
           LengthAdvice(needs))};
 }

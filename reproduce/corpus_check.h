@@ -1,4 +1,5 @@
-// Checks whether a corpus is suitable for `braid reproduce`, before anything is trained on it.
+// Checks whether a corpus is suitable for `braid reproduce`, before anything is trained on it. The
+// messages name no claims, since the numbers of claims are those of one experiment.
 #ifndef BRAID_REPRODUCE_CORPUS_CHECK_H_
 #define BRAID_REPRODUCE_CORPUS_CHECK_H_
 
@@ -44,7 +45,7 @@ CorpusSummary CorpusSummaryOf(const v1::CorpusDescription& description);
 // The requirements of the experiment.
 struct CorpusNeeds {
   int64_t sequence_length = 512;
-  // Tokens that a run trains on.
+  // Tokens that the longest run trains on.
   int64_t tokens_of_run = 0;
   double heldout_fraction = 0.03;
   // Documents are cut to this many bytes; 0: they are not cut.

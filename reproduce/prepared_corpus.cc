@@ -12,7 +12,7 @@ namespace {
 
 CorpusNeeds NeedsOf(const ReproductionPlan& plan, const CorpusSource& source) {
   return {.sequence_length = plan.experiment->sequence_length,
-          .tokens_of_run = plan.num_tokens_of_run(),
+          .tokens_of_run = plan.num_tokens_of_longest_run(),
           .heldout_fraction = source.heldout_fraction,
           .split_bytes = source.ingest.split_bytes()};
 }

@@ -146,6 +146,14 @@ int64_t CountRuns(const ReproductionPlan& plan, const std::string& arm) {
 
 }  // namespace
 
+int64_t ReproductionPlan::num_tokens_of_longest_run() const {
+  double longest = 1;
+  for (const ArmDefinition& arm : arms) {
+    if (!arm.tuning.has_value()) longest = std::max(longest, arm.length);
+  }
+  return std::llround(longest * static_cast<double>(num_tokens_of_run()));
+}
+
 ReproductionPlan QuickPlan(const Experiment& experiment) {
   return MakePlan(experiment, "quick", experiment.quick);
 }

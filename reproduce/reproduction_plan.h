@@ -41,6 +41,8 @@ struct ReproductionPlan {
   std::vector<PlannedRun> runs = {};
 
   int64_t num_tokens_of_run() const { return num_steps * experiment->tokens_of_step(); }
+  // Tokens of the longest of the arms that are not fine-tuned.
+  int64_t num_tokens_of_longest_run() const;
 };
 
 // Return the plans of --quick and --full.

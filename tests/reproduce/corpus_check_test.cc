@@ -55,7 +55,7 @@ TEST(CorpusCheckTest, ReportsHowOftenTextIsRepeated) {
   const auto findings = CheckCorpus(Corpus({"a", "b"}, 2000, 450), kNeeds);
   ASSERT_EQ(KindsOf(findings).front(), FindingKind::kRepeats);
   EXPECT_FALSE(findings[0].fatal);
-  EXPECT_NE(findings[0].message.find("sees the corpus 1.3 times"), std::string::npos)
+  EXPECT_NE(findings[0].message.find("see the corpus 1.3 times"), std::string::npos)
       << findings[0].message;
 }
 
@@ -95,6 +95,19 @@ TEST(CorpusCheckTest, OneLabeledDomainIsClustered) {
   const auto findings = CheckCorpus(Corpus({"law"}, 9000, 450), kNeeds);
   EXPECT_EQ(KindsOf(findings), (std::vector{FindingKind::kOneDomain, FindingKind::kClustered}));
   EXPECT_NE(findings[0].message.find("\"law\""), std::string::npos);
+  // The clusters are compared instead.
+  EXPECT_EQ(findings[0].message.find("cannot be measured"), std::string::npos);
+}
+
+TEST(CorpusCheckTest, NamesNoClaimsSinceExperimentsHaveTheirOwn) {
+  for (const CorpusSummary& corpus :
+       {Corpus({"law"}, 500, 12000), Corpus({"a", "b"}, 2000, 450), Corpus({"a"}, 100, 450)}) {
+    const auto findings = CheckCorpus(corpus, kNeeds);
+    EXPECT_FALSE(findings.empty());
+    for (const CorpusFinding& finding : findings) {
+      EXPECT_EQ(finding.message.find("claim"), std::string::npos) << finding.message;
+    }
+  }
 }
 
 TEST(CorpusCheckTest, WithoutLabelsDomainsAreClusters) {

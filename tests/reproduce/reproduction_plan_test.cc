@@ -3,6 +3,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -138,6 +139,22 @@ TEST(ReproductionPlanTest, ArmsOfOtherBatchesHaveAsManyTokens) {
     if (!spec.datasets().empty()) continue;
     EXPECT_EQ(spec.dataset_dir(), run.order == v1::SIMILARITY ? "/data/s" : "/data/r");
   }
+}
+
+TEST(ReproductionPlanTest, TheCorpusIsCheckedForTheLongestRuns) {
+  const ReproductionPlan full = FullPlan(OrderExperiment());
+  int64_t longest = 0;
+  for (const PlannedRun& run : full.runs) {
+    const v1::RunSpec spec = PlannedRunSpec(full, run, kData);
+    longest = std::max(longest, spec.num_steps() * spec.batch().global_batch_size() * 512);
+  }
+  EXPECT_EQ(full.num_tokens_of_longest_run(), longest);
+  EXPECT_EQ(longest, 16 * full.num_tokens_of_run());
+  const std::vector<std::string> arms = {"moe-4-open"};
+  const auto some = WithArms(full, arms);
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(some->num_tokens_of_longest_run(), full.num_tokens_of_run());
+  EXPECT_EQ(QuickPlan(OrderExperiment()).num_tokens_of_longest_run(), full.num_tokens_of_run());
 }
 
 TEST(ReproductionPlanTest, MixturesNameThePreparedDatasets) {

@@ -290,6 +290,7 @@ class ExperimentRun {
                               .num_steps = plan_.num_steps,
                               .tokens_of_run = plan_.num_tokens_of_run(),
                               .epochs = plan_.epochs,
+                              .tuning_steps = plan_.tuning_steps,
                               .corpus_paths = corpus_paths_,
                               .dataset_dirs = corpus_.dataset_dirs,
                               .heldout_windows = HeldoutWindows(evidence_.results),

@@ -65,6 +65,12 @@ void AddRuns(const ArmDefinition& arm, uint64_t seed, ReproductionPlan* plan) {
 // Returns the tokens on which a fine-tuning run trains; without a task, in the mean over those of
 // all arms.
 double TunedTokens(const ReproductionPlan& plan, const PlannedRun& run) {
+  if (plan.tuning_steps > 0) {
+    const int64_t sequences =
+        plan.tuning_steps * plan.experiment->tuning_settings.batch().global_batch_size();
+    return static_cast<double>(sequences * plan.experiment->sequence_length) *
+           run.arm.tuning->epochs;
+  }
   double tokens = 0;
   int count = 0;
   for (const TunedTask& task : plan.experiment->tasks) {
@@ -190,6 +196,11 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
     for (const ArmDefinition& arm : plan.arms) AddRuns(arm, static_cast<uint64_t>(seed), &plan);
   }
   return plan;
+}
+
+std::string TuningLengthText(double epochs, int64_t steps) {
+  if (steps > 0) return absl::StrCat(WithThousands(steps), " steps");
+  return absl::StrFormat("%g passes over the examples of a task", epochs);
 }
 
 std::span<const TaskScoring> ScoringsOf(const ArmDefinition& arm, const TunedTask& task) {
@@ -327,19 +338,23 @@ std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_byt
   const PlanTime time = EstimateTime(plan, slots, corpus_bytes);
   nlohmann::json runs = nlohmann::json::array();
   for (const PlannedRun& run : plan.runs) runs.push_back(run.name());
-  const nlohmann::json object = {{"experiment", plan.experiment->name},
-                                 {"plan", plan.name},
-                                 {"num_steps", plan.num_steps},
-                                 {"tokens_of_run", plan.num_tokens_of_run()},
-                                 {"epochs", plan.epochs},
-                                 {"max_examples", plan.max_examples},
-                                 {"runs", runs},
-                                 {"slots", slots},
-                                 {"notes", notes},
-                                 {"seconds",
-                                  {{"preparation", time.preparation},
-                                   {"training", time.training},
-                                   {"scoring", time.scoring}}}};
+  nlohmann::json object = {{"experiment", plan.experiment->name},
+                           {"plan", plan.name},
+                           {"num_steps", plan.num_steps},
+                           {"tokens_of_run", plan.num_tokens_of_run()},
+                           {"epochs", plan.epochs},
+                           {"max_examples", plan.max_examples},
+                           {"runs", runs},
+                           {"slots", slots},
+                           {"notes", notes},
+                           {"seconds",
+                            {{"preparation", time.preparation},
+                             {"training", time.training},
+                             {"scoring", time.scoring}}}};
+  if (plan.epochs > 0 && plan.tuning_steps > 0) {
+    object.erase("epochs");
+    object["tuning_steps"] = plan.tuning_steps;
+  }
   return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -362,10 +377,9 @@ void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, st
       FormatClock(time.preparation), FormatClock(time.training), FormatClock(time.scoring),
       FormatClock(time.total()));
   if (plan.experiment->tasks.empty()) return;
-  out << absl::StrFormat(
-      "%d of the runs train models for fine-tuning; the others make %g passes over the examples of "
-      "a task\n",
-      static_cast<int>(std::ranges::count(plan.runs, "", &PlannedRun::task)), plan.epochs);
+  out << absl::StrFormat("%d of the runs train models for fine-tuning; the others make %s\n",
+                         static_cast<int>(std::ranges::count(plan.runs, "", &PlannedRun::task)),
+                         TuningLengthText(plan.epochs, plan.tuning_steps));
 }
 
 }  // namespace braid

@@ -183,7 +183,11 @@ std::string ReproductionJson(const Reproduction& reproduction) {
                  {"domains", Json::array()},
                  {"runs", Json::array()},
                  {"claims", Json::array()}};
-  if (reproduction.epochs > 0) object["epochs"] = reproduction.epochs;
+  if (reproduction.epochs > 0 && reproduction.tuning_steps > 0) {
+    object["tuning_steps"] = reproduction.tuning_steps;
+  } else if (reproduction.epochs > 0) {
+    object["epochs"] = reproduction.epochs;
+  }
   for (const DomainProfile& domain : reproduction.domains) {
     object["domains"].push_back(DomainJson(reproduction, domain));
   }

@@ -54,6 +54,8 @@ struct Reproduction {
   int64_t tokens_of_run = 0;
   // Passes of fine-tuning runs over the examples; 0 without such runs.
   double epochs = 0;
+  // As in ReproductionPlan.
+  int64_t tuning_steps = 0;
   double confidence = 0.95;
   // Files and directories on the host of the service that read them.
   std::vector<std::string> corpus_paths = {};

@@ -50,8 +50,8 @@ std::string Facts(const Reproduction& reproduction) {
       {"time", FormatDuration(reproduction.seconds)},
   };
   if (reproduction.epochs > 0) {
-    facts.emplace_back("fine-tuning", absl::StrFormat("%g passes over the examples of a task",
-                                                      reproduction.epochs));
+    facts.emplace_back("fine-tuning",
+                       TuningLengthText(reproduction.epochs, reproduction.tuning_steps));
   }
   if (!reproduction.corpus_paths.empty()) {
     std::vector<std::string> paths;

@@ -142,6 +142,16 @@ TEST(ReproductionPageTest, ShowsTheSetup) {
   }
 }
 
+TEST(ReproductionPageTest, ShowsTheLengthOfFineTuning) {
+  Reproduction reproduction = Fabricated();
+  const auto setup = [&] { return SectionOf(RenderReproduction(reproduction), "setup"); };
+  EXPECT_THAT(setup(), Not(HasSubstr("fine-tuning")));
+  reproduction.epochs = 2;
+  EXPECT_THAT(setup(), HasSubstr("fine-tuning</th><td>2 passes over the examples of a task<"));
+  reproduction.tuning_steps = 50;
+  EXPECT_THAT(setup(), HasSubstr("fine-tuning</th><td>50 steps<"));
+}
+
 TEST(ReproductionPageTest, EscapesExternalText) {
   const std::string evil = "</title><script>alert('x')</script>&\"\xff";
   Fabrication fabrication{.num_seeds = 1, .num_steps = 50, .domains = {evil, "<b>", "a", "b"}};

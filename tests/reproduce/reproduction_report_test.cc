@@ -85,6 +85,17 @@ TEST(ReproductionReportTest, JsonHasEffectsIntervalsAndVerdicts) {
   EXPECT_EQ(json["runs"][0]["heldout_bits_per_byte"], 1.25);
 }
 
+TEST(ReproductionReportTest, FineTuningHasPassesOrSteps) {
+  Reproduction reproduction{.experiment = &LoryExperiment(), .tuning_steps = 50};
+  const auto json = [&] { return nlohmann::json::parse(ReproductionJson(reproduction)); };
+  EXPECT_FALSE(json().contains("epochs") || json().contains("tuning_steps")) << "no fine-tuning";
+  reproduction.epochs = 2;
+  EXPECT_EQ(json()["tuning_steps"], 50);
+  EXPECT_FALSE(json().contains("epochs"));
+  reproduction.tuning_steps = 0;
+  EXPECT_EQ(json()["epochs"], 2);
+}
+
 TEST(ReproductionReportTest, EveryClaimWithoutRunsIsValidJson) {
   const Reproduction reproduction{.experiment = &LoryExperiment(),
                                   .claims = EvaluateLoryClaims({}, {})};

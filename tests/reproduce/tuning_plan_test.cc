@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -243,6 +244,31 @@ TEST(TuningPlanTest, StepsReplaceEpochs) {
   EXPECT_EQ(spec("plain-sst2-seed-0").num_steps(), 10);
   EXPECT_EQ(spec("more-steps-sst2-seed-0").num_steps(), 19);
   EXPECT_FALSE(spec("plain-sst2-seed-0").has_length());
+}
+
+TEST(TuningPlanTest, StepsReplaceEpochsInTheDryRun) {
+  ReproductionPlan plan = QuickPlan(MolexExperiment());
+  const PlannedRun& plain = RunOf(plan, "plain-sst2-seed-0");
+  const auto printed = [&] {
+    std::ostringstream out;
+    PrintPlan(plan, 2, 24'000'000, out);
+    return out.str();
+  };
+  const auto json = [&] { return nlohmann::json::parse(PlanJson(plan, 2, 24'000'000, {})); };
+  const double of_epochs = PlannedTrainingSeconds(plan, plain);
+  EXPECT_THAT(printed(), HasSubstr("the others make 2 passes over the examples of a task\n"));
+  EXPECT_EQ(json()["epochs"], 2);
+  EXPECT_FALSE(json().contains("tuning_steps"));
+  plan.tuning_steps = 10;
+  EXPECT_THAT(printed(), HasSubstr("the others make 10 steps\n"));
+  EXPECT_EQ(json()["tuning_steps"], 10);
+  EXPECT_FALSE(json().contains("epochs"));
+  // 10 steps of 4 sequences of 256 tokens, after the start of the trainer.
+  const double start = 2;
+  EXPECT_LT(PlannedTrainingSeconds(plan, plain), of_epochs / 4);
+  EXPECT_DOUBLE_EQ(PlannedTrainingSeconds(plan, plain), start + 10240 / 6000.0);
+  EXPECT_DOUBLE_EQ(PlannedTrainingSeconds(plan, RunOf(plan, "more-steps-sst2-seed-0")),
+                   start + 1.9 * 10240 / 6000.0);
 }
 
 TEST(TuningPlanTest, IsPrinted) {

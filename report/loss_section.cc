@@ -27,8 +27,10 @@ constexpr int64_t kTableRows = 10;
 // With more runs, names at the ends of lines would overlap.
 constexpr size_t kMaxDirectLabels = 16;
 
+// Returns NaN if the runs were not evaluated after as many steps.
 double HeldOutGain(const ReportRun& dense, const ReportRun& moe) {
   if (!dense.evaluation || !moe.evaluation) return kNan;
+  if (dense.evaluation->step() != moe.evaluation->step()) return kNan;
   return MainLoss(dense.evaluation->total()) - MainLoss(moe.evaluation->total());
 }
 
@@ -181,7 +183,8 @@ std::string GainSection(std::span<const ReportRun> runs) {
                  "standard error), for pairs of runs with the same sequences in the same order and "
                  "the same initial weights. Positive values mean that the experts help. Losses of "
                  "runs with different seeds or data are not comparable.",
-                 SelfRoutingNotes(runs) + RenderTable(table) + DifferenceChart(runs, pairs),
+                 RunNotes(runs, &ReportRun::evaluation_note) + SelfRoutingNotes(runs) +
+                     RenderTable(table) + DifferenceChart(runs, pairs),
                  "gain");
 }
 

@@ -39,6 +39,24 @@ TEST(ReportPageTest, GainIsDenseMinusMoeWithoutTheFirstSegment) {
   EXPECT_THAT(RenderReport(runs), HasSubstr("<td>+0.110</td>"));
 }
 
+TEST(ReportPageTest, EvaluationsOfDifferentStepsHaveNoGain) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs.resize(2);
+  runs[0].evaluation->set_step(480);
+  runs[1].evaluation->set_step(200);
+  runs[1].evaluation_note = "measured at step 200; the run has trained to step 480";
+  const auto gain = [&] {
+    const std::string html = RenderReport(runs);
+    ExpectGoodPage(html);
+    const size_t start = html.find("<h2>Gain of the experts</h2>");
+    return html.substr(start, html.find("</section>", start) - start);
+  };
+  EXPECT_THAT(gain(), AllOf(HasSubstr("<td>\xE2\x80\x93</td>"), Not(HasSubstr("<td>+0.110</td>")),
+                            HasSubstr(runs[1].evaluation_note)));
+  runs[1].evaluation->set_step(480);
+  EXPECT_THAT(gain(), HasSubstr("<td>+0.110</td>"));
+}
+
 TEST(ReportPageTest, FiguresOfNoTokenAreDashes) {
   std::vector<ReportRun> runs = SyntheticRuns();
   runs.resize(2);

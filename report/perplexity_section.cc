@@ -173,8 +173,8 @@ std::string BitsTable(std::span<const ReportRun> runs, const std::vector<std::st
                       TableOf(runs, lines, 3), "</details>\n");
 }
 
-// Returns a line of the loss against the number of active experts for each run that was evaluated
-// with several; "" without one.
+// Returns a line of the loss without first segments against the number of active experts for each
+// run that was evaluated with several; "" without one.
 std::string ActiveExpertsChart(std::span<const ReportRun> runs) {
   LineChart chart;
   chart.description = "Held-out loss of each run by number of active experts";
@@ -185,11 +185,11 @@ std::string ActiveExpertsChart(std::span<const ReportRun> runs) {
     PlotSeries series{.name = RunName(runs, i), .color = static_cast<int>(i), .points = {}};
     series.css_class = RunClass(i);
     for (const v1::Evaluation& evaluation : runs[i].by_active_experts.evaluations()) {
-      const double loss = evaluation.total().loss();
+      const double loss = MainLoss(evaluation.total());
       series.points.push_back({static_cast<double>(evaluation.active_experts()), loss});
       table.rows.push_back({{RunLabel(runs, i), absl::StrCat(evaluation.active_experts()),
                              WithInterval(loss, kNan, kNan, 3),
-                             WithInterval(evaluation.total().perplexity(), kNan, kNan, 2)}});
+                             WithInterval(MainPerplexity(evaluation.total()), kNan, kNan, 2)}});
     }
     if (series.points.empty()) continue;
     std::ranges::stable_sort(series.points, {}, &PlotPoint::x);

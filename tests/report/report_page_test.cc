@@ -256,12 +256,19 @@ TEST(ReportPageTest, ShowsTheLossByNumberOfActiveExperts) {
   for (const int active : {4, 1, 2}) {
     v1::Evaluation* const evaluation = runs[1].by_active_experts.add_evaluations();
     evaluation->set_active_experts(active);
-    evaluation->mutable_total()->set_loss(2.125 + 1.0 / active);
+    v1::DomainEvaluation* const total = evaluation->mutable_total();
+    total->set_loss(7);
+    total->set_perplexity(std::exp(7));
+    total->set_num_tokens_after_first_segment(100);
+    total->set_loss_after_first_segment(2.125 + 1.0 / active);
+    total->set_perplexity_after_first_segment(std::exp(2.125 + 1.0 / active));
   }
   const std::string html = RenderReport(runs);
   ExpectGoodPage(html);
   EXPECT_THAT(html, AllOf(HasSubstr("<h3>Loss by number of active experts</h3>"),
-                          HasSubstr("3.125"), HasSubstr("2.375")));
+                          HasSubstr("<td>3.125</td><td>22.76</td>"), HasSubstr("2.375")));
+  // The number of `braid eval perplexity`, as all others of the section.
+  EXPECT_THAT(html, Not(HasSubstr("<td>7.000</td>")));
 }
 
 TEST(ReportPageTest, TwelveRunsHaveDistinctColors) {

@@ -68,7 +68,9 @@ Json ComparisonsJson(std::span<const ReportRun> runs) {
   Json comparisons = Json::array();
   for (const auto& [base, other] : ComparablePairs(runs)) {
     const auto found = CompareLoss(LossCurve(runs[base].metrics), LossCurve(runs[other].metrics));
-    if (!found) continue;
+    // As on the page: the losses of a diverged run after that point are unknown.
+    const bool diverged = OutcomeOf(runs, base).diverged_at || OutcomeOf(runs, other).diverged_at;
+    if (!found || diverged) continue;
     comparisons.push_back(
         {{"base", runs[base].title},
          {"run", runs[other].title},

@@ -159,5 +159,17 @@ TEST(ReportDataTest, HasTheCurvesAndComparisonsOfThePage) {
   EXPECT_GT(data["comparisons"][0]["loss_difference"].get<double>(), 0.05);
 }
 
+TEST(ReportDataTest, DoesNotCompareADivergedRun) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  for (v1::StepMetrics& step : runs[1].metrics) {
+    if (step.step() < 300) continue;
+    step.set_loss(std::nan(""));
+    step.set_loss_after_first_segment(std::nan(""));
+  }
+  const nlohmann::json data = nlohmann::json::parse(ReportData(runs));
+  ASSERT_EQ(data["comparisons"].size(), 1u);
+  EXPECT_EQ(data["comparisons"][0]["run"], runs[3].title);
+}
+
 }  // namespace report_look_test
 }  // namespace braid

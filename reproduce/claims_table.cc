@@ -1,10 +1,13 @@
 #include "reproduce/claims_table.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "client/terminal/terminal_text.h"
 #include "reproduce/effect_text.h"
@@ -15,6 +18,20 @@ namespace {
 constexpr int kVerdictColumns = 12;
 // Width of "-0.106 [-0.122, -0.090]".
 constexpr int kEffectColumns = 23;
+
+// Returns "±0.01 or ±0.02": the amounts by which intervals of one seed are widened; the usual one
+// if there is no such interval.
+std::string AllowancesText(std::span<const Claim> claims) {
+  std::set<std::string> texts;
+  for (const Claim& claim : claims) {
+    for (const ClaimPart& part : claim.parts) {
+      if (!part.rule || SeedAllowance(part) == 0) continue;
+      texts.insert(absl::StrCat("\xC2\xB1", FormatFixed(SeedAllowance(part), 2)));
+    }
+  }
+  if (texts.empty()) return absl::StrCat("\xC2\xB1", FormatFixed(kSingleSeedAllowance, 2));
+  return absl::StrJoin(texts, " or ");
+}
 
 bool JudgesOneSeed(const Claim& claim) {
   return std::ranges::any_of(claim.parts,
@@ -58,10 +75,10 @@ void PrintClaims(std::span<const Claim> claims, std::ostream& out) {
       "", "Effects with their intervals, in nats per token unless another unit is given.");
   if (std::ranges::any_of(claims, JudgesOneSeed)) {
     out << HangingText(
-        "", absl::StrCat("One seed: intervals do not include the variation between seeds. "
-                         "Losses are judged with intervals that are widened by \xC2\xB1",
-                         FormatFixed(kSingleSeedAllowance, 2),
-                         "; effects without an interval cannot be judged."));
+        "",
+        absl::StrCat("One seed: intervals do not include the variation between seeds. "
+                     "Losses are judged with intervals that are widened by ",
+                     AllowancesText(claims), "; effects without an interval cannot be judged."));
   }
   out << "\n";
   for (const Claim& claim : claims) PrintClaim(claim, out);

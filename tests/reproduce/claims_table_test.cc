@@ -76,6 +76,14 @@ TEST(ClaimsTableTest, ExplainsOneSeed) {
             "    inconclusive  0.106 (no interval)      share (of the experts)\n");
 }
 
+TEST(ClaimsTableTest, NamesEveryAllowanceOfOneSeed) {
+  Claim claim = MeasuredClaim();
+  claim.parts[0].estimate->by_seed = {0.1};
+  claim.parts.push_back(claim.parts[0]);
+  claim.parts.back().rule->single_seed_allowance = 0.01;
+  EXPECT_THAT(Printed({claim}), HasSubstr("widened by \u00B10.01 or \u00B10.02; effects"));
+}
+
 TEST(ClaimsTableTest, ExplainsWhyAnEffectIsMissing) {
   Claim claim = MeasuredClaim();
   claim.verdict = claim.parts[0].verdict = Verdict::kNotMeasured;

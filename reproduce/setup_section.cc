@@ -161,6 +161,16 @@ std::string Arms(const Reproduction& reproduction) {
   return table.rows.empty() ? "" : absl::StrCat("<h3>Arms</h3>\n", RenderTable(table));
 }
 
+// Returns whether models are scored with several numbers of experts per token, of which the main
+// one is that of all experts.
+bool ScoresSeveralNumbersOfExperts(const Experiment& experiment) {
+  return std::ranges::any_of(experiment.arms, [&](const ArmDefinition& arm) {
+    const std::vector<PlannedScore> scores = experiment.scores({.arm = arm});
+    return scores.size() > 1 && scores.front().active_experts > 0 &&
+           scores.front().active_experts == arm.num_experts();
+  });
+}
+
 std::string Runs(const Reproduction& reproduction) {
   if (reproduction.runs.empty()) return "<p>There are no runs.</p>\n";
   HtmlTable table{
@@ -176,8 +186,12 @@ std::string Runs(const Reproduction& reproduction) {
   return absl::StrCat(
       "<h3>Runs</h3>\n<p class=\"note\">Losses are in nats per token without first segments, the "
       "held-out loss also in bits per byte; the training loss is the mean over the last tenth of "
-      "the steps. Losses of different seeds are never compared.</p>\n",
-      RenderTable(table));
+      "the steps. Losses of different seeds are never compared.",
+      ScoresSeveralNumbersOfExperts(*reproduction.experiment)
+          ? " The held-out loss of models that were scored with several numbers of experts per "
+            "token is that with all experts, whatever number they were trained with."
+          : "",
+      "</p>\n", RenderTable(table));
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ TEST(ReproductionPageTest, ShowsTheSetup) {
                            HasSubstr("<code>/home/datasets/similarity</code>"),
                            HasSubstr("FFN width F</th><td>256<"), HasSubstr("<td>40</td>"),
                            HasSubstr("0.006 after a linear warm-up of 5\xC2\xA0% of")));
+  EXPECT_THAT(setup, Not(HasSubstr("with all experts"))) << "only token-routed models";
   for (const ReproducedRun& run : reproduction.runs) EXPECT_THAT(setup, HasSubstr(run.name));
   for (const DomainProfile& domain : reproduction.domains) {
     EXPECT_THAT(setup, HasSubstr("<td>" + domain.name + "</td>"));

@@ -140,5 +140,12 @@ TEST(SmoeDropoutSeriesTest, ThePageDrawsThem) {
   }
 }
 
+// The loss of "learned", which is trained with 2 experts, would else be taken for that with 2.
+TEST(SmoeDropoutSeriesTest, ThePageSaysWithHowManyExpertsLossesOfRunsAre) {
+  EXPECT_THAT(RenderReproduction({.experiment = &SmoeDropoutExperiment(),
+                                  .runs = {{.name = "learned-random-seed-0", .arm = "learned"}}}),
+              HasSubstr("experts per token is that with all experts"));
+}
+
 }  // namespace smoe_dropout_series_test
 }  // namespace braid

@@ -38,6 +38,8 @@ std::string TunedRunsTable(const Reproduction& reproduction);
 std::string ReadingSection(const Reproduction& reproduction);
 // Returns "95 %".
 std::string ConfidenceText(const Reproduction& reproduction);
+// Returns whether losses leave first segments out; false: only the first position.
+bool LeavesSegmentsOut(const Experiment& experiment);
 
 // Returns the number of different seeds of the runs or, without runs, the largest number of seeds
 // of any effect.

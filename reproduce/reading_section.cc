@@ -38,17 +38,24 @@ std::string ConfidenceText(const Reproduction& reproduction) {
   return FormatShortPercent(reproduction.confidence);
 }
 
+bool LeavesSegmentsOut(const Experiment& experiment) {
+  return experiment.claim_settings.segment_length > 1;
+}
+
 std::string ReadingSection(const Reproduction& reproduction) {
   const std::string intervals = absl::StrCat(
       "<p><strong>Numbers</strong> are of three kinds. Held-out losses are in nats per token on "
       "text "
       "that no model was trained on. Training losses are in nats per token on the batches of the "
-      "run, before the step that trains on them. Both exclude the first segment of each sequence, "
-      "which is routed on itself, unless the name of the effect includes it. The third kind has "
-      "one "
-      "number per run: shares of experts or tokens, and divergences of routing in nats. Every "
-      "effect compares models on the same windows or at the same steps, with the same seed. Shares "
-      "that are not judged are not differences, and appear only in tables.</p>\n"
+      "run, before the step that trains on them. Both exclude the first ",
+      LeavesSegmentsOut(*reproduction.experiment)
+          ? "segment of each sequence, which is routed on itself, unless the name of the effect "
+            "includes it"
+          : "position of each sequence",
+      ". The third kind has one number per run: shares of experts or tokens, and divergences of "
+      "routing in nats. Every effect compares models on the same windows or at the same steps, "
+      "with the same seed. Shares that are not judged are not differences, and appear only in "
+      "tables.</p>\n"
       "<p><strong>Intervals</strong> (",
       ConfidenceText(reproduction),
       ") include two sources of error: that of the text, by a bootstrap over blocks of held-out "

@@ -184,9 +184,10 @@ std::string Runs(const Reproduction& reproduction) {
           FormatFixed(run.heldout_bits_per_byte, 3)}});
   }
   return absl::StrCat(
-      "<h3>Runs</h3>\n<p class=\"note\">Losses are in nats per token without first segments, the "
-      "held-out loss also in bits per byte; the training loss is the mean over the last tenth of "
-      "the steps. Losses of different seeds are never compared.",
+      "<h3>Runs</h3>\n<p class=\"note\">Losses are in nats per token without first ",
+      LeavesSegmentsOut(*reproduction.experiment) ? "segments" : "positions",
+      ", the held-out loss also in bits per byte; the training loss is the mean over the last "
+      "tenth of the steps. Losses of different seeds are never compared.",
       ScoresSeveralNumbersOfExperts(*reproduction.experiment)
           ? " The held-out loss of models that were scored with several numbers of experts per "
             "token is that with all experts, whatever number they were trained with."

@@ -137,6 +137,9 @@ TEST(ReproductionPageTest, ShowsTheSetup) {
                            HasSubstr("FFN width F</th><td>256<"), HasSubstr("<td>40</td>"),
                            HasSubstr("0.006 after a linear warm-up of 5\xC2\xA0% of")));
   EXPECT_THAT(setup, Not(HasSubstr("with all experts"))) << "only token-routed models";
+  EXPECT_THAT(setup, HasSubstr("in nats per token without first segments, the held-out loss"));
+  EXPECT_THAT(SectionOf(RenderReproduction(reproduction), "reading"),
+              HasSubstr("Both exclude the first segment of each sequence, which is routed on"));
   for (const ReproducedRun& run : reproduction.runs) EXPECT_THAT(setup, HasSubstr(run.name));
   for (const DomainProfile& domain : reproduction.domains) {
     EXPECT_THAT(setup, HasSubstr("<td>" + domain.name + "</td>"));

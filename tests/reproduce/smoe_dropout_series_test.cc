@@ -141,10 +141,16 @@ TEST(SmoeDropoutSeriesTest, ThePageDrawsThem) {
 }
 
 // The loss of "learned", which is trained with 2 experts, would else be taken for that with 2.
-TEST(SmoeDropoutSeriesTest, ThePageSaysWithHowManyExpertsLossesOfRunsAre) {
-  EXPECT_THAT(RenderReproduction({.experiment = &SmoeDropoutExperiment(),
-                                  .runs = {{.name = "learned-random-seed-0", .arm = "learned"}}}),
-              HasSubstr("experts per token is that with all experts"));
+TEST(SmoeDropoutSeriesTest, ThePageSaysOfWhichExpertsAndPositionsLossesAre) {
+  const std::string html =
+      RenderReproduction({.experiment = &SmoeDropoutExperiment(),
+                          .runs = {{.name = "learned-random-seed-0", .arm = "learned"}}});
+  for (const char* text :
+       {"experts per token is that with all experts", "nats per token without first positions,",
+        "Both exclude the first position of each sequence. The third kind"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+  EXPECT_THAT(html, testing::Not(HasSubstr("which is routed on itself")));
 }
 
 }  // namespace smoe_dropout_series_test

@@ -157,6 +157,13 @@ v1::RunSpec TrainingSettings(const v1::RunSpec& spec) {
   kept.set_num_steps(spec.num_steps());
   kept.set_seed(spec.seed());
   kept.set_init_from(spec.init_from());
+  kept.set_branch_from(spec.branch_from());
+  if (spec.has_finetuning()) {
+    *kept.mutable_finetuning() = spec.finetuning();
+    // What is stored, not what is learned.
+    kept.mutable_finetuning()->clear_self_contained();
+    kept.mutable_finetuning()->clear_recompose();
+  }
   *kept.mutable_batch() = spec.batch();
   kept.mutable_batch()->clear_micro_batch_size();
   *kept.mutable_optimizer() = spec.optimizer();

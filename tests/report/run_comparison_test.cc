@@ -136,6 +136,8 @@ TEST(PairRunsTest, PairsRunsThatDifferOnlyInTheExperts) {
       {"seed", [](auto* s) { s->set_seed(7); }},
       {"num_steps", [](auto* s) { s->set_num_steps(7); }},
       {"init_from", [](auto* s) { s->set_init_from("/run"); }},
+      {"branch_from", [](auto* s) { s->set_branch_from("/run"); }},
+      {"finetuning", [](auto* s) { s->mutable_finetuning()->mutable_lora()->set_rank(7); }},
       {"batch.global_batch_size", [](auto* s) { s->mutable_batch()->set_global_batch_size(7); }},
       {"optimizer.learning_rate", [](auto* s) { s->mutable_optimizer()->set_learning_rate(7); }},
       {"model.num_layers", [](auto* s) { s->mutable_model()->set_num_layers(7); }},
@@ -159,6 +161,12 @@ TEST(ComparablePairsTest, NeedTheSameTokens) {
   runs[1].spec.mutable_optimizer()->set_learning_rate(1);
   EXPECT_THAT(ComparablePairs(runs), ElementsAre(Pair(0, 1)));
   EXPECT_THAT(LossFindings(runs), HasSubstr("They differ in optimizer.learning_rate."));
+  runs[1].spec.mutable_optimizer()->set_learning_rate(runs[0].spec.optimizer().learning_rate());
+  for (ReportRun& run : runs) run.spec.mutable_finetuning()->mutable_lora()->set_rank(8);
+  EXPECT_THAT(LossFindings(runs), Not(HasSubstr("They differ")));
+  runs[1].spec.mutable_finetuning()->clear_lora();
+  runs[1].spec.mutable_finetuning()->set_self_contained(true);
+  EXPECT_THAT(LossFindings(runs), HasSubstr("They differ in finetuning.lora."));
   runs[1].spec.mutable_model()->mutable_routing()->set_segment_length(128);
   EXPECT_TRUE(ComparablePairs(runs).empty());
 }

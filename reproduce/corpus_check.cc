@@ -57,16 +57,16 @@ double BytesForWindows(const CorpusNeeds& needs, int64_t windows) {
 
 std::optional<CorpusFinding> CheckSize(const CorpusSummary& corpus, const CorpusNeeds& needs) {
   const double bytes = static_cast<double>(corpus.num_bytes);
-  const double needed =
-      std::max(BytesFor(needs, kMostPasses), BytesForWindows(needs, kFewestWindows));
+  const double for_windows = BytesForWindows(needs, kFewestWindows);
+  const double needed = std::max(BytesFor(needs, kMostPasses), for_windows);
   if (bytes >= needed) return std::nullopt;
   return CorpusFinding{
       FindingKind::kTooSmall, /*fatal=*/true,
       absl::StrFormat(
           "the corpus is too small: got %s of text, expected at least %s for runs of %s "
-          "tokens and %d held-out windows; add text, or train less with --quick or --steps",
+          "tokens and %d held-out windows; add text%s",
           Size(bytes), Size(needed), CompactCount(static_cast<double>(needs.tokens_of_run)),
-          kFewestWindows)};
+          kFewestWindows, bytes < for_windows ? "" : ", or train less with --quick or --steps")};
 }
 
 std::optional<CorpusFinding> CheckPasses(const CorpusSummary& corpus, const CorpusNeeds& needs) {

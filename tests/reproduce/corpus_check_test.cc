@@ -38,6 +38,15 @@ TEST(CorpusCheckTest, ReportsTheRequiredSize) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("got 90 kB of text, expected at least 1.3 MB"), std::string::npos)
       << status;
+  // With any number of steps, 90 kB have too few held-out windows.
+  EXPECT_TRUE(findings[0].message.ends_with("; add text")) << status;
+  CorpusNeeds longer = kNeeds;
+  longer.tokens_of_run *= 16;
+  const auto too_long = CheckCorpus(Corpus({"a", "b"}, 2000, 450), longer);
+  EXPECT_TRUE(findings[0].fatal && too_long[0].fatal);
+  EXPECT_NE(too_long[0].message.find("; add text, or train less with --quick or --steps"),
+            std::string::npos)
+      << too_long[0].message;
 }
 
 TEST(CorpusCheckTest, TheRequiredSizeIsEnough) {

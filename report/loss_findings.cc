@@ -33,8 +33,12 @@ std::string DifferenceText(const std::string& base, const LossComparison& compar
   const std::string tokens =
       absl::StrCat(" at equal tokens (", FormatCount(comparison.common_tokens), ")");
   if (!comparison.IsClear()) {
-    return absl::StrCat(" and ", base, " do not differ beyond the noise", tokens, ": ",
-                        WithError(comparison.difference, comparison.standard_error),
+    // A single step has no standard error.
+    const bool known = std::isfinite(comparison.standard_error);
+    return absl::StrCat(" and ", base,
+                        known ? " do not differ beyond the noise"
+                              : " have too few steps to tell a difference from noise",
+                        tokens, ": ", WithError(comparison.difference, comparison.standard_error),
                         " nats per token");
   }
   const double size = std::abs(comparison.difference);
@@ -76,8 +80,10 @@ RunOutcome OutcomeOf(std::span<const ReportRun> runs, size_t run) {
   RunOutcome outcome{RunName(runs, run), 0};
   if (metrics.empty()) return outcome;
   outcome.tokens = static_cast<double>(metrics.back().num_tokens());
-  outcome.in_progress =
-      metrics.back().step() < runs[run].spec.num_steps() && runs[run].life.state != v1::RUN_FAILED;
+  const v1::RunState state = runs[run].life.state;
+  // A run with early stopping succeeds before its last step.
+  outcome.in_progress = metrics.back().step() < runs[run].spec.num_steps() &&
+                        state != v1::RUN_FAILED && state != v1::RUN_SUCCEEDED;
   for (size_t i = metrics.size(); i-- > 0 && !std::isfinite(metrics[i].loss());) {
     // A batch without tokens has no loss, whatever the weights are.
     const bool has_tokens = i == 0 || metrics[i].num_tokens() > metrics[i - 1].num_tokens();

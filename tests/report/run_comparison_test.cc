@@ -190,6 +190,19 @@ TEST(LossFindingsTest, ARunInProgressHasNotYetReachedTheBase) {
   runs[1].metrics.resize(200);
   EXPECT_THAT(LossFindings(runs),
               HasSubstr("it has not yet reached the final loss of dense in 410k tokens."));
+  runs[1].life.state = v1::RUN_SUCCEEDED;
+  EXPECT_THAT(LossFindings(runs), HasSubstr("it does not reach the final loss of dense."))
+      << "it stopped early";
+}
+
+TEST(LossFindingsTest, TenStepsDoNotTellADifferenceFromNoise) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  runs.resize(2);
+  for (ReportRun& run : runs) run.metrics.resize(10);
+  runs[1].metrics[9].set_loss_after_first_segment(runs[0].metrics[9].loss_after_first_segment() -
+                                                  0.5);
+  EXPECT_THAT(LossFindings(runs), HasSubstr("have too few steps to tell a difference from noise at "
+                                            "equal tokens (20.5k): +0.500 nats per token."));
 }
 
 TEST(LossFindingsTest, ADivergedRunIsNamedAndNotCompared) {

@@ -198,6 +198,14 @@ ReproductionPlan WithSeeds(ReproductionPlan plan, int num_seeds) {
   return plan;
 }
 
+bool HasOtherSteps(const Experiment& experiment, const ArmDefinition& arm) {
+  if (arm.tuning.has_value()) return false;
+  const v1::BatchConfig& batch = arm.settings.batch();
+  return arm.length > 1 ||
+         (batch.has_global_batch_size() &&
+          batch.global_batch_size() != experiment.settings.batch().global_batch_size());
+}
+
 std::string TuningLengthText(double epochs, int64_t steps) {
   if (steps > 0) return absl::StrCat(WithThousands(steps), " steps");
   return absl::StrFormat("%g passes over the examples of a task", epochs);
@@ -368,14 +376,16 @@ void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, st
                     absl::StrCat(arm.description, arm.orders.size() > 1 ? "; both orders" : "")});
   }
   PrintTable(rows, out);
+  const bool others = std::ranges::any_of(
+      plan.arms, [&](const auto& arm) { return HasOtherSteps(*plan.experiment, arm); });
   const PlanTime time = EstimateTime(plan, slots, corpus_bytes);
   out << absl::StrFormat(
-      "\n%s: %d runs of %s steps (%s tokens), %d at a time on one thread each\n"
+      "\n%s: %d runs of %s steps (%s tokens)%s, %d at a time on one thread each\n"
       "estimated: %s to prepare the corpus, %s to train, %s to score; %s in total\n",
       plan.name, static_cast<int>(plan.runs.size()), WithThousands(plan.num_steps),
-      CompactCount(static_cast<double>(plan.num_tokens_of_run())), slots,
-      FormatClock(time.preparation), FormatClock(time.training), FormatClock(time.scoring),
-      FormatClock(time.total()));
+      CompactCount(static_cast<double>(plan.num_tokens_of_run())),
+      others ? " unless the arm says otherwise" : "", slots, FormatClock(time.preparation),
+      FormatClock(time.training), FormatClock(time.scoring), FormatClock(time.total()));
   if (plan.experiment->tasks.empty()) return;
   out << absl::StrFormat("%d of the runs train models for fine-tuning; the others make %s\n",
                          static_cast<int>(std::ranges::count(plan.runs, "", &PlannedRun::task)),

@@ -62,6 +62,10 @@ std::span<const TaskScoring> ScoringsOf(const ArmDefinition& arm, const TunedTas
 // Returns the plan with its runs assigned to the slots of `hosts` in turn. Requires a slot.
 ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> hosts);
 
+// Returns whether runs of the arm have another batch than the experiment, or are longer than the
+// runs of the plan.
+bool HasOtherSteps(const Experiment& experiment, const ArmDefinition& arm);
+
 // Returns "2 passes over the examples of a task" or, if `steps` is not 0, "50 steps": the length of
 // a fine-tuning run.
 std::string TuningLengthText(double epochs, int64_t steps);

@@ -37,6 +37,24 @@ const char* OrderName(v1::OrderMode order) {
   return order == v1::SIMILARITY ? "similarity" : "random";
 }
 
+std::set<std::string> NamesOfArms(const Reproduction& reproduction) {
+  std::set<std::string> names;
+  for (const ReproducedRun& run : reproduction.runs) names.insert(run.arm);
+  return names;
+}
+
+// Returns "480 steps, 983k tokens", with a remark if this is not so of all arms that were run.
+std::string LengthText(const Reproduction& reproduction) {
+  const std::set<std::string> names = NamesOfArms(reproduction);
+  const Experiment& experiment = *reproduction.experiment;
+  const bool others = std::ranges::any_of(experiment.arms, [&](const ArmDefinition& arm) {
+    return names.contains(arm.name) && HasOtherSteps(experiment, arm);
+  });
+  return absl::StrCat(WithThousands(reproduction.num_steps), " steps, ",
+                      FormatCount(static_cast<double>(reproduction.tokens_of_run)), " tokens",
+                      others ? ", unless the description of the arm says otherwise" : "");
+}
+
 std::string Facts(const Reproduction& reproduction) {
   FactList facts = {
       {"plan", EscapeHtml(reproduction.plan)},
@@ -44,9 +62,7 @@ std::string Facts(const Reproduction& reproduction) {
       {"version", EscapeHtml(reproduction.version)},
       {"runs", absl::StrCat(reproduction.runs.size(), " with ", NumSeeds(reproduction),
                             NumSeeds(reproduction) == 1 ? " seed" : " seeds")},
-      {reproduction.epochs > 0 ? "each base model" : "each",
-       absl::StrCat(WithThousands(reproduction.num_steps), " steps, ",
-                    FormatCount(static_cast<double>(reproduction.tokens_of_run)), " tokens")},
+      {reproduction.epochs > 0 ? "each base model" : "each", LengthText(reproduction)},
       {"time", FormatDuration(reproduction.seconds)},
   };
   if (reproduction.epochs > 0) {
@@ -151,8 +167,7 @@ std::string ArmText(const ArmDefinition& arm) {
 
 // Returns the arms that were run, in the order of the plan.
 std::string Arms(const Reproduction& reproduction) {
-  std::set<std::string> names;
-  for (const ReproducedRun& run : reproduction.runs) names.insert(run.arm);
+  const std::set<std::string> names = NamesOfArms(reproduction);
   HtmlTable table{.header = {"arm", "description", "settings"}, .rows = {}, .numeric = false};
   for (const ArmDefinition& arm : reproduction.experiment->arms) {
     if (!names.contains(arm.name)) continue;

@@ -13,6 +13,7 @@
 #include "reproduce/effect_text.h"
 #include "reproduce/lory/claims.h"
 #include "reproduce/lory/lory_experiment.h"
+#include "reproduce/order/order_experiment.h"
 #include "reproduce/page_sections.h"
 #include "reproduce/page_style.h"
 #include "tests/report/page_checks.h"
@@ -154,6 +155,18 @@ TEST(ReproductionPageTest, ShowsTheLengthOfFineTuning) {
   EXPECT_THAT(setup(), HasSubstr("fine-tuning</th><td>2 passes over the examples of a task<"));
   reproduction.tuning_steps = 50;
   EXPECT_THAT(setup(), HasSubstr("fine-tuning</th><td>50 steps<"));
+}
+
+TEST(ReproductionPageTest, NamesTheLengthOfRunsThatIsNotOfAllArms) {
+  const auto setup = [](const std::string& arm) {
+    return SectionOf(RenderReproduction({.experiment = &OrderExperiment(),
+                                         .num_steps = 480,
+                                         .tokens_of_run = 983040,
+                                         .runs = {{.name = "run", .arm = arm}}}),
+                     "setup");
+  };
+  EXPECT_THAT(setup("moe-4-open"), HasSubstr("480 steps, 983k tokens<"));
+  EXPECT_THAT(setup("moe-64-longest"), HasSubstr("480 steps, 983k tokens, unless the description"));
 }
 
 TEST(ReproductionPageTest, EscapesExternalText) {

@@ -157,6 +157,24 @@ TEST(ReproductionPlanTest, TheCorpusIsCheckedForTheLongestRuns) {
   EXPECT_EQ(QuickPlan(OrderExperiment()).num_tokens_of_longest_run(), full.num_tokens_of_run());
 }
 
+TEST(ReproductionPlanTest, NamesArmsWithOtherSteps) {
+  std::set<std::string> others;
+  for (const ArmDefinition& arm : OrderExperiment().arms) {
+    if (HasOtherSteps(OrderExperiment(), arm)) others.insert(arm.name);
+  }
+  EXPECT_TRUE(others.contains("moe-16-open") && others.contains("dense-4-long") &&
+              others.contains("dense-64-longest"));
+  EXPECT_FALSE(others.contains("moe-4-open") || others.contains("moe-mixed"));
+  for (const ArmDefinition& arm : LoryExperiment().arms) {
+    EXPECT_FALSE(HasOtherSteps(LoryExperiment(), arm)) << arm.name;
+  }
+  std::ostringstream out;
+  PrintPlan(FullPlan(OrderExperiment()), 2, 24'000'000, out);
+  EXPECT_NE(out.str().find("runs of 480 steps (983.0k tokens) unless the arm says otherwise, 2 at"),
+            std::string::npos)
+      << out.str();
+}
+
 TEST(ReproductionPlanTest, MixturesNameThePreparedDatasets) {
   const std::vector<std::string> arms = {"moe-random-first"};
   const auto plan = WithArms(QuickPlan(OrderExperiment()), arms);

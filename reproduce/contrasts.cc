@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -16,6 +17,16 @@ using ScoresOfSeed = std::vector<const HeldoutScore*>;
 std::string Describe(const SignedArm& arm) {
   if (!arm.task.empty()) return absl::StrCat(arm.arm, " on ", arm.task);
   return absl::StrCat(arm.arm, arm.order == v1::RANDOM ? " in random order" : "");
+}
+
+// Returns "dense, moe, moe in random order": each model once.
+std::string NamesOf(const std::vector<SignedArm>& arms) {
+  std::vector<std::string> names;
+  for (const SignedArm& arm : arms) {
+    const std::string name = Describe(arm);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 bool IsRunOf(const ArmResult& result, const SignedArm& arm) {
@@ -230,8 +241,7 @@ absl::StatusOr<std::vector<RunsOfSeed>> PairedRuns(const Evidence& evidence,
     std::erase_if(seeds, [&](uint64_t seed) { return !mine.contains(seed); });
   }
   if (seeds.empty()) {
-    return absl::NotFoundError(absl::StrCat("no seed with runs of both ", Describe(arms.front()),
-                                            " and ", Describe(arms.back())));
+    return absl::NotFoundError(absl::StrCat("no seed with runs of all of ", NamesOf(arms)));
   }
   std::vector<RunsOfSeed> runs;
   for (const uint64_t seed : seeds) {

@@ -159,6 +159,12 @@ TEST(ContrastsTest, ErrorsNameWhatIsMissing) {
       HeldoutEffect(evidence, {.arms = {{+1, "moe", v1::SIMILARITY, ScoredRouting::kUniform}}}, {});
   EXPECT_EQ(unscored.status().message(),
             "the run of moe, seed 0, was not scored in the required way");
+  // Dense and prefix have seeds in common, but none of them has a run of moe.
+  std::erase_if(evidence.results,
+                [](const ArmResult& result) { return (result.arm == "moe") == (result.seed < 2); });
+  const auto apart = HeldoutEffect(
+      evidence, {.arms = {{+1, "dense"}, {-1, "moe"}, {-1, "dense"}, {+1, "prefix"}}}, {});
+  EXPECT_EQ(apart.status().message(), "no seed with runs of all of dense, moe, prefix");
 }
 
 TEST(ContrastsTest, OtherWindowsCannotBePaired) {

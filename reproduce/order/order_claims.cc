@@ -73,34 +73,25 @@ std::optional<double> SquaredGradientNorm(const ArmResult& result) {
   return sum / static_cast<double>(count);
 }
 
-// Returns the same over the seeds of an arm.
-std::optional<double> SquaredGradientNorm(const Evidence& evidence, const std::string& arm,
-                                          v1::OrderMode order) {
-  double sum = 0;
-  int count = 0;
-  for (const ArmResult& result : evidence.results) {
-    if (result.arm != arm || result.order != order) continue;
-    const std::optional<double> norm = SquaredGradientNorm(result);
-    if (!norm.has_value()) continue;
-    sum += *norm;
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return sum / count;
-}
-
 // Returns the gradient noise scale in sequences: the trace of the covariance of the gradients of
 // sequences over the squared norm of their mean. The squared norm with a batch of b is expected to
-// be |G|^2 + trace / b (arXiv 1812.06162, appendix A.1), so two batches give both.
+// be |G|^2 + trace / b (arXiv 1812.06162, appendix A.1), so two batches give both, in the mean over
+// the seeds that both have.
 std::optional<double> GradientNoiseScale(const Evidence& evidence, const std::string& model,
                                          v1::OrderMode order) {
-  const auto norm = [&](int batch) {
-    return SquaredGradientNorm(evidence, OrderArm(model, batch, v1::OPEN), order);
-  };
-  const std::optional<double> small = norm(kSmallBatch), large = norm(kLargeBatch);
-  if (!small.has_value() || !large.has_value()) return std::nullopt;
-  const double trace = (*small - *large) / (1.0 / kSmallBatch - 1.0 / kLargeBatch);
-  const double mean = *small - trace / kSmallBatch;
+  const auto runs = PairedRuns(evidence, {{1, OrderArm(model, kSmallBatch, v1::OPEN), order},
+                                          {1, OrderArm(model, kLargeBatch, v1::OPEN), order}});
+  if (!runs.ok()) return std::nullopt;
+  double small = 0, large = 0;
+  for (const auto& of_seed : *runs) {
+    const std::optional<double> norms[] = {SquaredGradientNorm(*of_seed[0]),
+                                           SquaredGradientNorm(*of_seed[1])};
+    if (!norms[0].has_value() || !norms[1].has_value()) return std::nullopt;
+    small += *norms[0] / static_cast<double>(runs->size());
+    large += *norms[1] / static_cast<double>(runs->size());
+  }
+  const double trace = (small - large) / (1.0 / kSmallBatch - 1.0 / kLargeBatch);
+  const double mean = small - trace / kSmallBatch;
   if (trace <= 0 || mean <= 0) return std::nullopt;
   return trace / mean;
 }

@@ -15,6 +15,11 @@ namespace {
 constexpr double kLongestPause = 3;
 // Ranks send a heartbeat once a second; one and a half seconds allow for a late one.
 constexpr double kLateBeat = 1.5;
+// What was late before may be late again, and by a little more.
+constexpr double kLateRatio = 1.25;
+// Each further heartbeat leaves this part of the longest time between two of them, so that a busy
+// minute is forgotten in the end.
+constexpr double kGapMemory = 0.9;
 // The rest counts, so that a rank which spins forever on a busy machine is found in the end.
 constexpr double kExcusedShare = 0.9;
 
@@ -67,7 +72,8 @@ void HeartbeatWatch::Look(std::span<const v1::Heartbeat> beats, double now,
     Rank& rank = ranks_[beat.rank()];
     // Any other time is a new heartbeat, even an earlier one: its host's clock may be set back.
     if (rank.changed_at != 0 && rank.beat.time() == beat.time()) continue;
-    rank = {beat, now};
+    const double gap = rank.changed_at != 0 ? now - rank.changed_at : 0;
+    rank = {beat, now, std::max(gap, kGapMemory * rank.longest_gap)};
     if (beat.step() > newest_step_) {
       newest_step_ = beat.step();
       progress_at_ = now;
@@ -107,7 +113,8 @@ std::vector<v1::Heartbeat> HeartbeatWatch::SilentFirst() const {
   for (const auto& [number, rank] : ranks_) {
     // Ranks that stopped later were ended because of the first ones.
     const bool among_first = rank.changed_at < first + kLateBeat;
-    if (among_first && rank.changed_at < last - kLateBeat) silent.push_back(rank.beat);
+    const double late = std::max(kLateBeat, kLateRatio * rank.longest_gap);
+    if (among_first && rank.changed_at < last - late) silent.push_back(rank.beat);
   }
   return silent;
 }

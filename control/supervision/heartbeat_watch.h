@@ -57,7 +57,8 @@ class HeartbeatWatch {
   std::vector<v1::Heartbeat> beats() const;
   bool any_reported() const { return !ranks_.empty(); }
   // Returns the ranks whose heartbeats stopped more than 1.5 s before the last heartbeat of any
-  // rank: the others were ended because of them.
+  // rank: the others were ended because of them. A rank whose heartbeats came late before, because
+  // its machine is busy, is named only after a longer silence than those.
   std::vector<v1::Heartbeat> SilentFirst() const;
 
   struct Hang {
@@ -79,6 +80,8 @@ class HeartbeatWatch {
   struct Rank {
     v1::Heartbeat beat;
     double changed_at = 0;
+    // The longest time between two of its recent heartbeats.
+    double longest_gap = 0;
   };
   void Excuse(const std::map<int, double>& starved, double passed, double now);
   std::optional<Hang> FindUnreported(double now) const;

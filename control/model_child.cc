@@ -1,9 +1,7 @@
 #include "control/model_child.h"
 
 #include <google/protobuf/text_format.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <system_error>
@@ -15,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "base/atomic_file.h"
 #include "base/directory_use.h"
+#include "base/random_id.h"
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/subprocess.h"
@@ -29,9 +28,9 @@ class RequestFile {
  public:
   static absl::StatusOr<RequestFile> Write(const std::filesystem::path& folder,
                                            const google::protobuf::Message& request) {
-    static std::atomic<int64_t> count = 0;
     RETURN_IF_ERROR(MakeDirectories(folder));
-    RequestFile file(folder / absl::StrCat(getpid(), "-", ++count, ".textproto"));
+    // Not the process id, which processes of other hosts or containers with this home may have too.
+    RequestFile file(folder / absl::StrCat(RandomId(16), ".textproto"));
     std::string text;
     google::protobuf::TextFormat::PrintToString(request, &text);
     RETURN_IF_ERROR(WriteFileAtomically(file.path_, SealLines(text)));

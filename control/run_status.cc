@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/launch/scheduled_run.h"
+#include "control/launch/scheduler.h"
 #include "control/supervision/decision.h"
 #include "control/supervision/observe_run.h"
 #include "control/supervision/run_event_log.h"
@@ -36,6 +37,13 @@ double EndOf(const RunDirectory& run, const Observation& seen, const v1::RunEven
   if (seen.exit) return ModifiedAt(run.exit());
   if (newest != nullptr) return newest->time();
   return std::max(ModifiedAt(run.log()), ModifiedAt(run.process()));
+}
+
+// Returns the time of an end of which nothing else tells: that of the last sign of the run. A run
+// that was never started has none but its creation.
+double LastSignOf(const RunDirectory& run, double created) {
+  return std::max({created, ModifiedAt(run.process()), ModifiedAt(run.events()),
+                   ModifiedAt(run.log()), ModifiedAt(SchedulerFile(run))});
 }
 
 // Sets state, reason, error and finished_at to what Conclude derives from the files and processes.
@@ -143,6 +151,9 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   if (job_runs) seen.attendance = Attendance::kAttended;
   SetConclusion(run, seen, newest, &description);
   if (scheduled && !job_runs) SetScheduledState(*scheduled, &description);
+  if (HasEnded(description.state()) && description.finished_at() <= 0) {
+    description.set_finished_at(LastSignOf(run, record.created));
+  }
   SetSpec(run.ReadSpec(), &description);
   if (record.damaged) AddReason("its record in runs.sqlite is damaged", &description);
   description.set_scheduler_job(SchedulerJobOf(run));

@@ -52,6 +52,8 @@ TEST_F(RunStatusTest, RunThatNeverStartedFailsAfterAWhile) {
   created_ = now_ - 3600;
   EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
   EXPECT_THAT(Describe().error(), HasSubstr("never started"));
+  // Without an end it would never leave /metrics.
+  EXPECT_DOUBLE_EQ(Describe().finished_at(), created_);
 }
 
 TEST_F(RunStatusTest, InterruptedLaunchFailsWhenNoSupervisorStarts) {

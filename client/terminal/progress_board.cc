@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kLineWidth = 100;  // when the width of the terminal is unknown
 constexpr int kLogWidth = 160;
+constexpr int kNameColumns = 18;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 // A shorter activity prints only its final line to a log.
@@ -30,7 +31,7 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
                            double elapsed_seconds, int width) {
   double rate = progress.rate;
   if (rate < 0) rate = elapsed_seconds > kMinRateSeconds ? progress.done / elapsed_seconds : 0;
-  const std::string head = absl::StrFormat("%-18s ", name);
+  const std::string head = PadColumns(name, kNameColumns) + " ";
   std::string count =
       absl::StrCat(CompactCount(progress.done),
                    progress.total > 0 ? absl::StrCat("/", CompactCount(progress.total)) : "", " ",
@@ -50,12 +51,10 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
   const std::string left = eta >= 0 ? absl::StrCat("  ETA ", FormatClock(eta)) : "";
   // On a narrow terminal the bar is left out first, then the last figures; the remaining time
   // always stays.
-  const auto missing = [&] { return std::ssize(line + figures + left) - width; };
+  const auto missing = [&] { return NumColumns(line + figures + left) - width; };
   if (missing() > 0) line = head + count;
   while (missing() > 0 && !figures.empty()) figures.resize(figures.rfind("  "));
-  line = line + figures + left;
-  if (std::ssize(line) > width) line.resize(width);
-  return line;
+  return ClipColumns(line + figures + left, width);
 }
 
 ProgressBoard::ProgressBoard(std::ostream& out, bool terminal)
@@ -79,16 +78,21 @@ void ProgressBoard::Update(const std::string& name, const Progress& progress) {
 }
 
 void ProgressBoard::Note(const std::string& name, const std::string& message) {
-  if (terminal_) screen_.Erase();
-  out_ << absl::StrFormat("%-18s ", name) << message << std::endl;
+  PrintLine(name, message);
   Draw();
 }
 
 void ProgressBoard::Finish(const std::string& name, const std::string& message) {
-  if (terminal_) screen_.Erase();
   std::erase_if(rows_, [&](const Row& row) { return row.name == name; });
-  out_ << absl::StrFormat("%-18s ", name) << message << std::endl;
+  PrintLine(name, message);
   Draw();
+}
+
+void ProgressBoard::PrintLine(const std::string& name, const std::string& message) {
+  if (terminal_) screen_.Erase();
+  const std::string line = absl::StrCat(PadColumns(name, kNameColumns), " ", message);
+  // The message may come from a server, or quote the log of a run.
+  out_ << (terminal_ ? PrintableText(line) : line) << std::endl;
 }
 
 ProgressBoard::Row& ProgressBoard::FindOrAdd(const std::string& name) {

@@ -69,6 +69,7 @@ class ProgressBoard {
   };
 
   Row& FindOrAdd(const std::string& name);
+  void PrintLine(const std::string& name, const std::string& message);
   void Draw();
 
   std::ostream& out_;

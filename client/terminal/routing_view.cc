@@ -9,7 +9,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/utf8.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {
@@ -57,9 +56,7 @@ double LargestWeight(const v1::RoutingAnalysis& analysis) {
 
 // Returns text padded or cut to `columns` columns.
 std::string Padded(std::string_view text, int columns) {
-  std::string clipped = ClipColumns(text, columns);
-  const int64_t used = CountCharacters(clipped);
-  return clipped.append(static_cast<size_t>(std::max<int64_t>(0, columns - used)), ' ');
+  return PadColumns(ClipColumns(text, columns), columns);
 }
 
 std::string Shade(double share, bool ascii) {

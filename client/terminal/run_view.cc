@@ -42,7 +42,9 @@ class Lines {
   void Text(const std::string& name, const std::string& value) {
     std::string label = name;
     const int columns = std::max(20, width_ - kLabelWidth - 1);
-    for (const absl::string_view paragraph : absl::StrSplit(value, '\n')) {
+    // First, because LineLength counts the bytes of the text that ClipColumns returns.
+    const std::string printable = PrintableText(value);
+    for (const absl::string_view paragraph : absl::StrSplit(printable, '\n')) {
       for (size_t at = 0; at == 0 || at < paragraph.size();) {
         const size_t length = LineLength(paragraph.substr(at), columns);
         Field(std::exchange(label, ""), std::string(paragraph.substr(at, length)));

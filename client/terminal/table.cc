@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {
@@ -65,7 +66,9 @@ std::string Shortened(const std::string& text, int limit) {
   if (NumColumns(text) <= limit) return ClipColumns(text, limit);
   const int front = limit / 2;
   size_t back = text.size();
-  for (int kept = 0; kept < limit - front - 1;) kept += (text[--back] & 0xC0) != 0x80;
+  for (size_t at = back; at > 0 && NumColumns(text.substr(at - 1)) < limit - front;) {
+    if (!IsContinuationByte(text[--at])) back = at;
+  }
   return absl::StrCat(ClipColumns(text, front), "~", ClipColumns(text.substr(back), limit));
 }
 

@@ -1,7 +1,9 @@
 #include "client/terminal/terminal_text.h"
 
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <algorithm>
 #include <cmath>
@@ -34,6 +36,35 @@ bool MisleadsReaders(std::string_view character) {
   return last == 0x8E || last == 0x8F || (last >= 0xAA && last <= 0xAE);
 }
 
+// Returns the first character of `text`, which must not be empty, or the bytes in its place.
+std::string_view FirstCharacter(std::string_view text) {
+  size_t end = 1;
+  while (end < text.size() && IsContinuationByte(text[end])) ++end;
+  return text.substr(0, end);
+}
+
+bool IsUnsafe(std::string_view character) {
+  return IsControl(character.front()) ||
+         ((character.size() == 2 || character.size() == 3) && MisleadsReaders(character));
+}
+
+// Returns the columns of a character. What is no character takes one.
+int ColumnsOf(std::string_view character) {
+  const size_t length = ValidCharacterLength(character);
+  if (length < 2) return 1;
+  unsigned code = static_cast<unsigned char>(character.front()) & (0xFFU >> (length + 1));
+  for (const char byte : character.substr(1, length - 1)) {
+    code = code << 6 | (static_cast<unsigned char>(byte) & 0x3FU);
+  }
+  // The locale of the process may not know the character.
+  static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (utf8 == nullptr) return 1;
+  const locale_t before = uselocale(utf8);
+  const int columns = wcwidth(static_cast<wchar_t>(code));
+  uselocale(before);
+  return columns < 0 ? 1 : columns;
+}
+
 }  // namespace
 
 bool IsTerminal(int file_descriptor) { return isatty(file_descriptor) == 1; }
@@ -56,15 +87,10 @@ bool ShowsUnicode() {
 
 std::string PrintableText(std::string_view text) {
   std::string printable;
-  for (size_t begin = 0, end; begin < text.size(); begin = end) {
-    end = begin + 1;
-    while (end < text.size() && IsContinuationByte(text[end])) ++end;
-    const std::string_view character = text.substr(begin, end - begin);
-    const char first = character.front();
-    const bool bad =
-        (IsControl(first) && first != '\n' && first != '\t') ||
-        ((character.size() == 2 || character.size() == 3) && MisleadsReaders(character));
-    printable += bad ? "?" : character;
+  for (; !text.empty(); text.remove_prefix(FirstCharacter(text).size())) {
+    const std::string_view character = FirstCharacter(text);
+    const bool breaks = character.front() == '\n' || character.front() == '\t';
+    printable += IsUnsafe(character) && !breaks ? "?" : character;
   }
   return printable;
 }
@@ -89,16 +115,28 @@ std::string ShellText(const std::vector<std::string>& arguments) {
 }
 
 int NumColumns(std::string_view text) {
-  return static_cast<int>(CountCharacters(text));
+  int columns = 0;
+  for (; !text.empty(); text.remove_prefix(FirstCharacter(text).size())) {
+    columns += ColumnsOf(FirstCharacter(text));
+  }
+  return columns;
 }
 
 std::string ClipColumns(std::string_view text, int columns) {
   std::string clipped;
-  for (const char byte : text) {
-    if (!IsContinuationByte(byte) && columns-- <= 0) break;
-    clipped.push_back(IsControl(byte) ? '?' : byte);
+  for (; !text.empty(); text.remove_prefix(FirstCharacter(text).size())) {
+    const std::string_view character = FirstCharacter(text);
+    const bool unsafe = IsUnsafe(character);
+    columns -= unsafe ? 1 : ColumnsOf(character);
+    if (columns < 0) break;
+    clipped += unsafe ? "?" : character;
   }
   return clipped;
+}
+
+std::string PadColumns(std::string_view text, int columns) {
+  return std::string(text).append(static_cast<size_t>(std::max(0, columns - NumColumns(text))),
+                                  ' ');
 }
 
 std::string HangingText(const std::string& prefix, const std::string& text, int columns) {

@@ -36,14 +36,19 @@ std::string ErrorText(const absl::Status& status);
 // Returns arguments quoted as for bash, without control characters.
 std::string ShellText(const std::vector<std::string>& arguments);
 
-// Returns the number of characters of UTF-8 text, each of which is taken to be one column wide.
+// Returns the number of columns that UTF-8 text takes on a terminal: East Asian characters and
+// emoji take two, combining characters none.
 int NumColumns(std::string_view text);
 
-// Returns the first `columns` characters of UTF-8 text, each of which is taken to be one column
-// wide; control characters, which could move the cursor, are replaced by '?'.
+// Returns the longest beginning of UTF-8 text that takes at most `columns` columns. Control
+// characters, which could move the cursor, and characters that change the writing direction are
+// replaced by '?'.
 std::string ClipColumns(std::string_view text, int columns);
 
-// Returns `prefix` and `text` wrapped at spaces into lines of at most `columns` characters, each
+// Returns text with spaces after it, so that it takes at least `columns` columns.
+std::string PadColumns(std::string_view text, int columns);
+
+// Returns `prefix` and `text` wrapped at spaces into lines of at most `columns` columns, each
 // with a line break. Lines after the first are indented by the width of the prefix. A longer word
 // has its own line.
 std::string HangingText(const std::string& prefix, const std::string& text, int columns = 80);

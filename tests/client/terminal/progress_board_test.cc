@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "base/utf8.h"
+
 namespace braid {
 namespace progress_board_test {
 
@@ -43,6 +45,28 @@ TEST(ProgressBoardTest, LineNeverExceedsTheWidth) {
   Progress progress = {.done = 1, .total = 2, .unit = "steps"};
   progress.detail = std::string(300, 'x');
   EXPECT_LE(FormatProgress("run", progress, 1, 80).size(), 80u);
+}
+
+TEST(ProgressBoardTest, LineWithWideCharactersStaysInTheWidth) {
+  std::string name;
+  for (int i = 0; i < 30; ++i) name += "日";
+  const Progress progress = {.done = 1, .total = 2, .unit = "steps"};
+  for (const int width : {1, 40, 41}) {
+    const std::string line = FormatProgress(name, progress, 1, width);
+    EXPECT_LE(NumColumns(line), width);
+    EXPECT_TRUE(IsValidUtf8(line)) << line;
+  }
+  EXPECT_THAT(FormatProgress("日本", progress, 1, 80),
+              HasSubstr("日本" + std::string(15, ' ') + "["));
+}
+
+TEST(ProgressBoardTest, MessagesOfAServerCannotControlTheTerminal) {
+  std::ostringstream out;
+  ProgressBoard board(out, /*terminal=*/true);
+  board.Note("a", "x\x1b[2Jy");
+  board.Finish("a", "x\x1b[31mz");
+  EXPECT_THAT(out.str(), HasSubstr("x?[2Jy"));
+  EXPECT_THAT(out.str(), HasSubstr("x?[31mz"));
 }
 
 // The line of `train --wait` on a terminal of 80 columns.

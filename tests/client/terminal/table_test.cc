@@ -36,10 +36,15 @@ TEST(TableTest, AlignsSuffixesOfAColumn) {
             "b   9.50 ±0.25*\n");
 }
 
-TEST(TableTest, CountsCharactersInsteadOfBytes) {
+// Each of these characters takes two columns on a terminal.
+TEST(TableTest, CountsColumnsInsteadOfBytes) {
   Table table({"DOMAIN", "N"});
   table.AddRow({"書籍", "1"});
-  EXPECT_EQ(Printed(table), "DOMAIN  N\n書籍      1\n");
+  table.AddRow({"é", "2"});
+  EXPECT_EQ(Printed(table), "DOMAIN  N\n書籍    1\né       2\n");
+  Table wide({"NAME", "N"});
+  wide.AddRow({"日本語日本語", "1"});
+  EXPECT_EQ(Printed(wide, {.first_column = 8}), "NAME     N\n日本~語  1\n");
 }
 
 TEST(TableTest, PrintsBlocksWithinTheWidth) {

@@ -17,8 +17,22 @@ TEST(TerminalTextTest, ClipsByCharactersNotBytes) {
   EXPECT_EQ(ClipColumns("abc", -1), "");
 }
 
+TEST(TerminalTextTest, WideCharactersTakeTwoColumnsAndCombiningOnesNone) {
+  EXPECT_EQ(NumColumns("a日本"), 5);
+  EXPECT_EQ(NumColumns("e\u0301"), 1);
+  EXPECT_EQ(NumColumns("\xF0\x9F\x98\x80"), 2);  // an emoji
+  EXPECT_EQ(NumColumns("\xFF\xC3"), 2) << "not UTF-8";
+  EXPECT_EQ(ClipColumns("日本語", 4), "日本");
+  EXPECT_EQ(ClipColumns("日本語", 5), "日本");
+  EXPECT_EQ(ClipColumns("日本語", 1), "");
+  EXPECT_EQ(ClipColumns("e\u0301x", 1), "e\u0301");
+  EXPECT_EQ(PadColumns("日本", 6), "日本  ");
+  EXPECT_EQ(PadColumns("日本", 3), "日本");
+}
+
 TEST(TerminalTextTest, NoControlCharacterReachesTheTerminal) {
   EXPECT_EQ(ClipColumns("a\x1b[2Jb\nc\x7f", 20), "a?[2Jb?c?");
+  EXPECT_EQ(ClipColumns("\xC2\x9B\xE2\x80\xAEx", 20), "??x");  // C1, bidirectional
 }
 
 TEST(TerminalTextTest, BashReadsTheArgumentsFromTheirText) {

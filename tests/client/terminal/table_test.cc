@@ -36,7 +36,7 @@ TEST(TableTest, AlignsSuffixesOfAColumn) {
             "b   9.50 ±0.25*\n");
 }
 
-// Each of these characters takes two columns on a terminal.
+// A Chinese character takes two columns on a terminal.
 TEST(TableTest, CountsColumnsInsteadOfBytes) {
   Table table({"DOMAIN", "N"});
   table.AddRow({"書籍", "1"});

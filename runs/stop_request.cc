@@ -37,12 +37,15 @@ std::optional<StopRequest> ReadStopRequest(const RunDirectory& run) {
   if (!text.ok()) return std::nullopt;
   const absl::StatusOr<ProcessRecord> record = ReadProcessRecord(run.process());
   const absl::StatusOr<nlohmann::json> json = OpenSealedJson(*text, run.stop());
-  if (!record.ok() || !json.ok() || json->value("nonce", "") != record->nonce) {
+  if (!record.ok() || !json.ok()) return std::nullopt;
+  try {
+    if (json->value("nonce", "") != record->nonce) return std::nullopt;
+    return StopRequest{.nonce = record->nonce,
+                       .requested_at = json->value("requested_at", 0.0),
+                       .reason = json->value("reason", "")};
+  } catch (const nlohmann::json::exception&) {  // a member of another type
     return std::nullopt;
   }
-  return StopRequest{.nonce = record->nonce,
-                     .requested_at = json->value("requested_at", 0.0),
-                     .reason = json->value("reason", "")};
 }
 
 }  // namespace braid

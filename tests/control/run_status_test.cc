@@ -100,6 +100,18 @@ TEST_F(RunStatusTest, DeathAfterAStopRequestIsStopped) {
   EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
 }
 
+TEST_F(RunStatusTest, StopRequestWithMembersOfOtherTypesIsNone) {
+  Launched(true);
+  ASSERT_TRUE(RecordStopRequest(run_, now_).ok());
+  ASSERT_TRUE(ReadStopRequest(run_).has_value());
+  for (const char* text : {R"({"nonce":1})", R"({"nonce":"nonce","requested_at":"now"})",
+                           R"({"nonce":"nonce","reason":[]})"}) {
+    Write(run_.stop(), text);
+    EXPECT_FALSE(ReadStopRequest(run_).has_value()) << text;
+    EXPECT_EQ(Describe().state(), v1::RUN_STARTING) << text;
+  }
+}
+
 TEST_F(RunStatusTest, ProcessThatDoesNotExitIsNotWaitedFor) {
   Launched(true);
   ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10}).ok());

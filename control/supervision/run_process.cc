@@ -15,13 +15,16 @@
 namespace braid {
 namespace {
 
-bool HasFreshHeartbeat(const RunDirectory& run, double now) {
+// `own_clock`: the run is of this machine. A heartbeat of a later time is then one from before its
+// clock was set back, which would stay fresh until the clock has caught up.
+bool HasFreshHeartbeat(const RunDirectory& run, bool own_clock, double now) {
   const std::optional<v1::StepMetrics> newest = run.ReadNewestMetrics();
   const double step_seconds = newest ? newest->step_seconds() : 0;
   const double timeout = kHeartbeatTimeoutSeconds + kHeartbeatTimeoutSteps * step_seconds;
   const std::vector<v1::Heartbeat> heartbeats = run.ReadHeartbeats();
   return std::any_of(heartbeats.begin(), heartbeats.end(), [&](const v1::Heartbeat& heartbeat) {
-    return now - heartbeat.time() < timeout;
+    const double age = now - heartbeat.time();
+    return age < timeout && (!own_clock || -age < timeout);
   });
 }
 
@@ -31,7 +34,8 @@ bool IsLive(const RunDirectory& run, const std::filesystem::path& file, double n
   if (IsLocal(record->identity)) return IsAlive(record->identity);
   // Processes elsewhere are seen by their heartbeats only, which stay fresh for a while after the
   // end.
-  return !run.ReadExit().has_value() && HasFreshHeartbeat(run, now);
+  return !run.ReadExit().has_value() &&
+         HasFreshHeartbeat(run, IsOfThisMachine(record->identity), now);
 }
 
 // Returns true if these are the arguments of a rank of the run. Those of mpirun contain the trainer

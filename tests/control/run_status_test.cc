@@ -131,6 +131,17 @@ TEST_F(RunStatusTest, RunOnAnotherMachineIsAliveWhileItSendsHeartbeats) {
   EXPECT_TRUE(RecordStopRequest(run_, now_).ok()) << "a file reaches it there";
 }
 
+TEST_F(RunStatusTest, HeartbeatFromBeforeTheClockWasSetBackIsNotFresh) {
+  ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", now_ - 100};
+  record.identity.boot_id = "before the reboot";
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  Beat(now_ + 7200);
+  EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
+  record.identity.machine = "with another clock";
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  EXPECT_EQ(Describe().state(), v1::RUN_RUNNING);
+}
+
 TEST_F(RunStatusTest, LongStepOnAnotherMachineIsNotDead) {
   ProcessRecord record{IdentifyProcess(getpid()).value(), "nonce", now_ - 1000};
   record.identity.boot_id = "elsewhere";

@@ -87,9 +87,10 @@ absl::Status ReadStream(Stub& stub,
                             grpc::ClientContext*, const Request&),
                         const Request& request,
                         const std::function<bool(const Message&)>& on_message,
-                        std::function<bool()> given_up = nullptr) {
+                        std::function<bool()> given_up = nullptr,
+                        std::chrono::milliseconds deadline = kStreamDeadline) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
+  context.set_deadline(std::chrono::system_clock::now() + deadline);
   auto reader = (stub.*method)(&context, request);
   const CancelOnInterrupt cancel(context, std::move(given_up));
   Message message;
@@ -139,7 +140,8 @@ inline bool LostServer(const absl::Status& ended) {
 // becomes unavailable, the watch is resumed after the newest event, so `on_event` receives every
 // event exactly once. Returns the error once the server has been unavailable for `reconnect_for`;
 // silence of a running server does not count. A call that lasts at least half as long is taken as
-// proof that the server was there, because gRPC abandons an attempt to connect within 20 s.
+// proof that the server was there, because gRPC abandons an attempt to connect within 20 s. A watch
+// may last longer than a call: one that reaches its `deadline` is followed by another.
 // `channel` is the stub's. Its connection is waited for rather than slept for: without a thread
 // that polls it, gRPC 1.51 notices the end of an attempt to connect only every 5 s.
 template <class Event, class Stub, class Request>
@@ -147,7 +149,8 @@ absl::Status WatchEvents(grpc::ChannelInterface& channel, Stub& stub,
                          std::unique_ptr<grpc::ClientReader<Event>> (Stub::*method)(
                              grpc::ClientContext*, const Request&),
                          Request request, const std::function<bool(const Event&)>& on_event,
-                         std::chrono::milliseconds reconnect_for = kReconnectFor) {
+                         std::chrono::milliseconds reconnect_for = kReconnectFor,
+                         std::chrono::milliseconds deadline = kStreamDeadline) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> lost;  // when the server was first found unavailable
   while (true) {
@@ -158,8 +161,14 @@ absl::Status WatchEvents(grpc::ChannelInterface& channel, Stub& stub,
           received = true;
           request.set_after_event(event.number());
           return on_event(event);
-        }));
+        }),
+        nullptr, deadline);
     const Clock::time_point now = Clock::now();
+    // The deadline is of another clock, which may have been set.
+    if (absl::IsDeadlineExceeded(ended) && now - called > deadline / 2) {
+      lost.reset();
+      continue;
+    }
     if (!lost || received || now - called > reconnect_for / 2) lost = now;
     if (!LostServer(ended) || Interrupted() || now - *lost > reconnect_for) return ended;
     const auto pause_end = std::chrono::system_clock::now() + kReconnectPause;

@@ -83,6 +83,41 @@ TEST(WatchEventsTest, FailsWhenTheServerStaysUnavailable) {
   EXPECT_GE(service.num_calls(), 3);
 }
 
+// A service whose watches send one event each, the third of which ends them.
+class SilentService final : public v1::PipelineService::Service {
+ public:
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::JobEvent>* writer) override {
+    v1::JobEvent event;
+    event.set_number(request->after_event() + 1);
+    writer->Write(event);
+    while (event.number() < 3 && !context->IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return grpc::Status::OK;
+  }
+};
+
+TEST(WatchEventsTest, LastsLongerThanACall) {
+  SilentService service;
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto channel = server->InProcessChannel(grpc::ChannelArguments());
+  const auto stub = v1::PipelineService::NewStub(channel);
+  std::vector<int64_t> numbers;
+  const absl::Status ended = WatchEvents<v1::JobEvent>(
+      *channel, *stub, &Stub::WatchJob, WithId<v1::WatchJobRequest>("job-000001"),
+      std::function<bool(const v1::JobEvent&)>([&](const v1::JobEvent& event) {
+        numbers.push_back(event.number());
+        return true;
+      }),
+      kReconnectFor, std::chrono::seconds(1));
+  EXPECT_TRUE(ended.ok()) << ended;
+  EXPECT_EQ(numbers, std::vector<int64_t>({1, 2, 3}));
+  server->Shutdown();
+}
+
 // A service that answers a call as braidd does, with its id, and another as if it had been killed.
 class RefusingService final : public v1::PipelineService::Service {
  public:

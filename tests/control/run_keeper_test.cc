@@ -53,7 +53,10 @@ TEST_F(RunKeeperTest, SupervisesActiveRunsAndSettlesEndedOnes) {
     std::lock_guard lock(mutex_);
     return supervised_.count(live.id) > 5;
   })) << "active runs are checked repeatedly";
-  EXPECT_LE(supervised_.count(ended.id), 1u) << "the first check settles no run";
+  {
+    std::lock_guard lock(mutex_);
+    EXPECT_LE(supervised_.count(ended.id), 1u) << "the first check settles no run";
+  }
   EXPECT_EQ(store_->Active().value().size(), 1u);
 
   const RunRecord late = AddRun(true);

@@ -29,7 +29,11 @@ std::vector<Expiry> ListExpiries(const std::filesystem::path& home, const TlsFil
           {"token", absl::StrCat(entry.id, " (", entry.name, ")"), entry.expires_at});
     }
   }
-  for (const std::filesystem::path& file : {tls.certificate, tls.ca}) {
+  std::vector<std::filesystem::path> files = {tls.certificate};
+  // A certificate that is its own authority is listed once: no two series of /metrics may have the
+  // same labels.
+  if (tls.ca != tls.certificate) files.push_back(tls.ca);
+  for (const std::filesystem::path& file : files) {
     if (file.empty()) continue;
     if (const auto at = CertificateExpiry(file); at.ok()) {
       expiries.push_back({"certificate", file.string(), *at});

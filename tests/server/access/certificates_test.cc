@@ -155,6 +155,11 @@ TEST_F(CertificatesTest, ExpiriesAreAnnounced) {
   EXPECT_THAT(ExpiryWarning(expiries[2], now),
               AllOf(HasSubstr("soon.pem"), HasSubstr("days; renew it")));
   EXPECT_THAT(ExpiryWarning(expiries[2], soon), HasSubstr("has expired"));
+  // A certificate that is its own authority.
+  EXPECT_EQ(ListExpiries(scratch_ / "home",
+                         {scratch_ / "soon.pem", scratch_ / "x", scratch_ / "soon.pem"})
+                .size(),
+            3u);
 }
 
 }  // namespace certificates_test

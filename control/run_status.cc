@@ -39,8 +39,8 @@ double EndOf(const RunDirectory& run, const Observation& seen, const v1::RunEven
   return std::max(ModifiedAt(run.log()), ModifiedAt(run.process()));
 }
 
-// Returns the time of an end of which nothing else tells: that of the last sign of the run. A run
-// that was never started has none but its creation.
+// Returns the time of the last sign of a run whose end nothing records. A run that was never
+// started has none but its creation.
 double LastSignOf(const RunDirectory& run, double created) {
   return std::max({created, ModifiedAt(run.process()), ModifiedAt(run.events()),
                    ModifiedAt(run.log()), ModifiedAt(SchedulerFile(run))});

@@ -48,7 +48,7 @@ bool IsUnsafe(std::string_view character) {
          ((character.size() == 2 || character.size() == 3) && MisleadsReaders(character));
 }
 
-// Returns the columns of a character. What is no character takes one.
+// Returns the columns of a character. Bytes that are not a character take one.
 int ColumnsOf(std::string_view character) {
   const size_t length = ValidCharacterLength(character);
   if (length < 2) return 1;

@@ -8,6 +8,7 @@
 #include <faiss/impl/io.h>
 #include <faiss/index_factory.h>
 #include <faiss/index_io.h>
+#include <omp.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -88,10 +89,17 @@ class VerifiedFile : public faiss::IOReader {
   const std::unique_ptr<std::FILE, Close> file_;
 };
 
+// Returns whether an index has a graph of its vectors or of its centroids.
+bool HasGraph(const std::string& factory) {
+  return absl::StrContains(factory, "HNSW") || absl::StrContains(factory, "NSG");
+}
+
 class FaissVectorIndex final : public VectorIndex {
  public:
-  explicit FaissVectorIndex(std::unique_ptr<faiss::Index> index)
-      : index_(std::move(index)), ivf_(faiss::ivflib::try_extract_index_ivf(index_.get())) {}
+  FaissVectorIndex(std::unique_ptr<faiss::Index> index, bool has_graph)
+      : index_(std::move(index)),
+        ivf_(faiss::ivflib::try_extract_index_ivf(index_.get())),
+        has_graph_(has_graph) {}
 
   int32_t dimension() const override { return static_cast<int32_t>(index_->d); }
   int64_t num_vectors() const override { return index_->ntotal; }
@@ -110,8 +118,10 @@ class FaissVectorIndex final : public VectorIndex {
   absl::Status Train(std::span<const float> vectors) override {
     const int64_t n = NumRows(vectors);
     return FaissCall(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("training an index on ", n, " vectors"), RetrievalThreads(),
-                     [&] { index_->train(n, vectors.data()); });
+                     absl::StrCat("training an index on ", n, " vectors"), RetrievalThreads(), [&] {
+                       if (has_graph_) UseOneBuilder();
+                       index_->train(n, vectors.data());
+                     });
   }
 
   absl::Status Add(std::span<const int64_t> ids, std::span<const float> vectors) override {
@@ -121,6 +131,7 @@ class FaissVectorIndex final : public VectorIndex {
     }
     return FaissCall(absl::StatusCode::kInternal, absl::StrCat("adding ", ids.size(), " vectors"),
                      RetrievalThreads(), [&] {
+                       if (has_graph_ && ivf_ == nullptr) UseOneBuilder();
                        index_->add_with_ids(static_cast<int64_t>(ids.size()), vectors.data(),
                                             ids.data());
                      });
@@ -152,6 +163,10 @@ class FaissVectorIndex final : public VectorIndex {
   }
 
  private:
+  // The graph that several threads build depends on their timing, since each links its vectors to
+  // those that the others have added so far. BLAS keeps its own threads.
+  static void UseOneBuilder() { omp_set_num_threads(1); }
+
   int64_t NumRows(std::span<const float> vectors) const {
     BRAID_CHECK(vectors.size() % static_cast<size_t>(index_->d) == 0) << vectors.size();
     return static_cast<int64_t>(vectors.size()) / index_->d;
@@ -159,6 +174,7 @@ class FaissVectorIndex final : public VectorIndex {
 
   std::unique_ptr<faiss::Index> index_;
   faiss::IndexIVF* ivf_;  // part of index_; null if it has no lists
+  const bool has_graph_;
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -238,7 +254,8 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
                   std::unique_ptr<faiss::Index> index(
                       faiss::index_factory(d, factory.c_str(), faiss::METRIC_INNER_PRODUCT));
                   Configure(index.get());
-                  made = std::make_unique<FaissVectorIndex>(WithIds(std::move(index), factory));
+                  made = std::make_unique<FaissVectorIndex>(WithIds(std::move(index), factory),
+                                                            HasGraph(factory));
                 }));
   return made;
 }
@@ -252,7 +269,9 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Load(
                             absl::StrCat("reading index ", path.string()), RetrievalThreads(), [&] {
                               std::unique_ptr<faiss::Index> index(
                                   faiss::read_index(verified.get()));
-                              loaded = std::make_unique<FaissVectorIndex>(std::move(index));
+                              // No vectors are added to a loaded index.
+                              loaded = std::make_unique<FaissVectorIndex>(std::move(index),
+                                                                          /*has_graph=*/false);
                             }));
   return loaded;
 }

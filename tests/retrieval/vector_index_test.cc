@@ -5,8 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <vector>
+
+#include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace vector_index_test {
@@ -73,6 +76,25 @@ TEST(VectorIndexTest, KeepsCallersIds) {
     for (size_t i = 0; i < found.ids.size(); ++i) equal += found.ids[i] == ids[exact.ids[i]];
     EXPECT_GE(equal, 590) << factory;
   }
+}
+
+TEST(VectorIndexTest, BuildsTheSameGraphEveryTimeWithSeveralThreads) {
+  constexpr int64_t kVectors = 2000;
+  const std::vector<float> values = RandomValues(kVectors * 24, 5);
+  std::vector<int64_t> ids(kVectors);
+  std::iota(ids.begin(), ids.end(), int64_t{0});
+  SetRetrievalThreads(4);
+  std::vector<int64_t> first;
+  for (int i = 0; i < 4; ++i) {
+    auto index = VectorIndex::Create(24, "HNSW4");
+    ASSERT_TRUE(index.ok()) << index.status();
+    ASSERT_TRUE((*index)->Add(ids, values).ok());
+    Output found(kVectors * 5);
+    ASSERT_TRUE((*index)->Search(values, 5, found).ok());
+    if (first.empty()) first = found.ids;
+    EXPECT_TRUE(found.ids == first) << "build " << i;
+  }
+  SetRetrievalThreads(0);
 }
 
 TEST(VectorIndexTest, RejectsInvalidIndexes) {

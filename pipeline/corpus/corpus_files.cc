@@ -95,8 +95,11 @@ absl::Status AddFile(const fs::path& given, CorpusFiles* found) {
   fs::path path = given;
   if (kind == CorpusFileKind::kTokens) {
     path.replace_extension(".bin");
-    // A pattern such as "data/*" names both files.
-    if (!found->files.empty() && found->files.back().path == path) return absl::OkStatus();
+    // Patterns such as "data/*", or "data/*.bin" and "data/*.idx", name both files.
+    const auto is_path = [&](const CorpusFile& file) {
+      return file.path.native() == path.native();
+    };
+    if (std::ranges::any_of(found->files, is_path)) return absl::OkStatus();
   }
   if (!kind) {
     return absl::InvalidArgumentError(

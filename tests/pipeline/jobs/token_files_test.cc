@@ -121,6 +121,18 @@ TEST_F(TokenFilesTest, ADatasetIsNamedByEitherFileOrItsPrefixOrItsDirectory) {
   }
 }
 
+TEST_F(TokenFilesTest, FilesOfSeveralDatasetsAreNamedInAnyOrder) {
+  const fs::path directory = NewDirectory();
+  const fs::path a = directory / "a", b = directory / "b";
+  Write(a);
+  Write(b);
+  const std::vector<std::string> paths = {TokensPath(a), TokensPath(b), IndexPath(a), IndexPath(b)};
+  ASSERT_OK_AND_ASSIGN(const CorpusFiles found, FindCorpusFiles(paths));
+  ASSERT_EQ(found.files.size(), 2);
+  EXPECT_EQ(found.files[0].name, "a.bin");
+  EXPECT_EQ(found.files[1].name, "b.bin");
+}
+
 TEST_F(TokenFilesTest, AnotherIndexOrTokenizerIsAnotherCorpus) {
   const fs::path prefix = NewDirectory() / "text";
   Write(prefix);

@@ -28,9 +28,11 @@ absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
   for (size_t i = 0; i < texts.size(); ++i) {
     const int64_t text_bytes = static_cast<int64_t>(texts[i].size()) + kFramingBytes;
     if (text_bytes > kMaxEmbeddingMessageBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "text ", i, " of the call has ", texts[i].size(), " bytes, more than the ",
-          kMaxEmbeddingMessageBytes - kFramingBytes, " of one request; split the document"));
+      // Not RESOURCE_EXHAUSTED, after which jobs try again: the text stays as long as it is.
+      return absl::InvalidArgumentError(absl::StrCat(
+          "text ", i, " of the call: got ", texts[i].size(), " bytes, expected at most the ",
+          kMaxEmbeddingMessageBytes - kFramingBytes,
+          " of one request to an embedding server; cut long documents with ingest.split_bytes"));
     }
     const bool full = batches.empty() || bytes + text_bytes > target_bytes ||
                       i - batches.back().begin >= max_texts;

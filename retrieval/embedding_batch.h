@@ -25,8 +25,7 @@ struct EmbeddingBatch {
 };
 
 // Divides texts, in order, into batches of about `target_bytes` and at most `target_texts`; a
-// longer text is a batch of its own. RESOURCE_EXHAUSTED for a text that does not fit into a
-// message.
+// longer text is a batch of its own. INVALID_ARGUMENT for a text that does not fit into a message.
 absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
     std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
     int64_t target_texts);

@@ -376,7 +376,7 @@ TEST(EmbeddingClientTest, DoesNotUseAReplicaThatRestartsWithAnotherEmbedder) {
 TEST(EmbeddingClientTest, RefusesATextLargerThanAMessage) {
   Server server(MakeHashing(8));
   const auto client = Connect({.addresses = {server.address()}});
-  EXPECT_TRUE(absl::IsResourceExhausted(EmbedStatus(*client, std::string(5'000'000, 'x'))));
+  EXPECT_TRUE(absl::IsInvalidArgument(EmbedStatus(*client, std::string(5'000'000, 'x'))));
 }
 
 TEST(EmbeddingClientTest, ReportsInvalidAddresses) {

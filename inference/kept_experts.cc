@@ -154,6 +154,11 @@ void CopyKept(LanguageModel& from, const KeptByPrefix& kept, LanguageModel& to) 
 
 absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model, const fs::path& checkpoint,
                                          const fs::path& dataset_dir, int64_t max_windows) {
+  // Without counts, the first experts would seem to be the most used.
+  if (max_windows < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keep.max_windows: got ", max_windows, ", expected at least 1"));
+  }
   ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
   RETURN_IF_ERROR(CheckText(model.config(), checkpoint, dataset_dir, info));
   ASSIGN_OR_RETURN(const DataLoader windows, DataLoader::Open(dataset_dir / "instances", info));

@@ -17,8 +17,8 @@ namespace braid {
 using ExpertUse = std::map<int, std::vector<double>>;
 
 // Routes the first `max_windows` instances of a packed dataset once, with the experts that the
-// model uses. FailedPrecondition when the dataset has another tokenizer than `checkpoint` or
-// windows that do not fit the model.
+// model uses. InvalidArgument when max_windows is below 1; FailedPrecondition when the dataset has
+// another tokenizer than `checkpoint` or windows that do not fit the model.
 absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model,
                                          const std::filesystem::path& checkpoint,
                                          const std::filesystem::path& dataset_dir,

@@ -62,8 +62,7 @@ void DropAllExpertsBut(size_t left, size_t n, LanguageModel& model) {
 TEST(KeptExpertsTest, OneExpertOfEachLayerIsADenseModelThatComputesWhatItDid) {
   for (const v1::ModelConfig& config : Families()) {
     const auto dense = RandomModel(config);
-    ASSERT_OK_AND_ASSIGN(auto all,
-                         SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::RANDOM, 4)));
+    ASSERT_OK_AND_ASSIGN(auto all, SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::RANDOM, 4)));
     ExpertUse use;
     for (int layer = 0; layer < dense->config().num_layers(); ++layer) use[layer] = {5, 1, 9, 9};
     ASSERT_OK_AND_ASSIGN(auto one, KeepOneExpert(*all.model, use));
@@ -116,6 +115,10 @@ TEST(KeptExpertsTest, ExpertsThatCannotBeKeptAreNamed) {
             "keep.num_experts: got 5, expected 2 to 4, the number of experts of the model");
   EXPECT_FAILS(KeepExperts(*all.model, {}, 1), absl::StatusCode::kInvalidArgument,
                "got 1, expected 2 to 4", "--dense");
+  for (const int64_t none : {0, -1}) {
+    EXPECT_FAILS(CountExpertUse(*all.model, "", "", none), absl::StatusCode::kInvalidArgument,
+                 "keep.max_windows", "expected at least 1");
+  }
 }
 
 }  // namespace kept_experts_test

@@ -81,12 +81,14 @@ absl::Status RemoveContainment(const DocumentStore& documents, const v1::Dedupli
   return absl::OkStatus();
 }
 
-absl::Status NothingToTrainOn(int64_t num_documents, const Split& split) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("no training document remains: of ", num_documents, " documents, ",
-                   split.heldout.size(), " are held out, ", split.overlaps.size(),
-                   " overlap a held-out one, and the others are duplicates; lower "
-                   "pack.heldout_fraction or add documents"));
+absl::Status NothingToTrainOn(int64_t num_documents, const Split& split,
+                              const v1::DecontaminateConfig& config) {
+  const bool drops = !config.paths().empty() && !config.report_only();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no training document remains: of ", num_documents, " documents, ", split.heldout.size(),
+      " are held out, ", split.overlaps.size(), " overlap a held-out one, and the others are ",
+      "duplicates", drops ? " or share text with a file of decontaminate.paths" : "",
+      "; lower pack.heldout_fraction or add documents"));
 }
 
 // Describes the text that both sides share after the removals, with the held-out documents that
@@ -278,7 +280,9 @@ absl::Status Order(const DocumentStore& documents, const StoredNeighbors& neighb
   RETURN_IF_ERROR(RemoveNearDuplicates(documents, neighbors, config, progress, &split));
   RETURN_IF_ERROR(RemoveContainment(documents, config, progress, &split));
   const auto num_training = static_cast<int64_t>(split.training.size());
-  if (num_training == 0) return NothingToTrainOn(documents.size(), split);
+  if (num_training == 0) {
+    return NothingToTrainOn(documents.size(), split, resolved.decontaminate());
+  }
   RETURN_IF_ERROR(progress(0, num_training));
   ASSIGN_OR_RETURN(const DocumentOrder order,
                    OrderDocuments(neighbors, split.training, embed_directory, resolved,

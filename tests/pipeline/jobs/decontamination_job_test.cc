@@ -116,6 +116,15 @@ TEST_F(DecontaminationJobTest, OnlyCountsWithReportOnly) {
   EXPECT_TRUE((*contamination)->IsClean("An example that no document of the corpus has although"));
 }
 
+TEST_F(DecontaminationJobTest, NamesTheSettingWhenNoDocumentIsLeft) {
+  Home home;
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.mutable_decontaminate()->add_paths(corpus_.string());
+  const absl::Status status = home.Run(spec).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("decontaminate.paths"));
+}
+
 TEST_F(DecontaminationJobTest, RunsAgainWhenTheEvaluationTextChanges) {
   Home home;
   ASSERT_TRUE(home.Run(Spec(false)).ok());

@@ -4,6 +4,7 @@
 #include <faiss/IndexIVF.h>
 #include <faiss/IndexIVFPQ.h>
 #include <faiss/IndexPQ.h>
+#include <faiss/IndexRefine.h>
 #include <faiss/MetaIndexes.h>
 #include <faiss/impl/io.h>
 #include <faiss/index_factory.h>
@@ -89,6 +90,18 @@ class VerifiedFile : public faiss::IOReader {
   const std::unique_ptr<std::FILE, Close> file_;
 };
 
+bool IsRefined(const faiss::Index* index) {
+  return dynamic_cast<const faiss::IndexRefine*>(index) != nullptr;
+}
+
+// Returns the part of an index that has inverted lists; null if there is none. FAISS's own function
+// does not look into an index that scores its candidates again, such as "IVF1024,PQ32,RFlat".
+faiss::IndexIVF* IvfPartOf(faiss::Index* index) {
+  if (auto* map = dynamic_cast<faiss::IndexIDMap*>(index)) index = map->index;
+  if (auto* refined = dynamic_cast<faiss::IndexRefine*>(index)) index = refined->base_index;
+  return faiss::ivflib::try_extract_index_ivf(index);
+}
+
 // Returns whether an index has a graph of its vectors or of its centroids.
 bool HasGraph(const std::string& factory) {
   return absl::StrContains(factory, "HNSW") || absl::StrContains(factory, "NSG");
@@ -97,9 +110,7 @@ bool HasGraph(const std::string& factory) {
 class FaissVectorIndex final : public VectorIndex {
  public:
   FaissVectorIndex(std::unique_ptr<faiss::Index> index, bool has_graph)
-      : index_(std::move(index)),
-        ivf_(faiss::ivflib::try_extract_index_ivf(index_.get())),
-        has_graph_(has_graph) {}
+      : index_(std::move(index)), ivf_(IvfPartOf(index_.get())), has_graph_(has_graph) {}
 
   int32_t dimension() const override { return static_cast<int32_t>(index_->d); }
   int64_t num_vectors() const override { return index_->ntotal; }
@@ -223,8 +234,7 @@ void Configure(faiss::Index* index) {
   // Disables the reordering of codes for a Hamming filter that is never used. It takes most of the
   // training time, minutes for a small index.
   if (auto* pq = dynamic_cast<faiss::IndexPQ*>(index)) pq->do_polysemous_training = false;
-  auto* ivf = faiss::ivflib::try_extract_index_ivf(index);
-  if (auto* ivf_pq = dynamic_cast<faiss::IndexIVFPQ*>(ivf)) {
+  if (auto* ivf_pq = dynamic_cast<faiss::IndexIVFPQ*>(IvfPartOf(index))) {
     ivf_pq->do_polysemous_training = false;
   }
 }
@@ -232,8 +242,8 @@ void Configure(faiss::Index* index) {
 // IVF indexes store ids themselves; the others need an additional map.
 std::unique_ptr<faiss::Index> WithIds(std::unique_ptr<faiss::Index> index,
                                       const std::string& factory) {
-  const bool has_ids = faiss::ivflib::try_extract_index_ivf(index.get()) != nullptr ||
-                       absl::StartsWith(factory, "IDMap");
+  const bool is_ivf = IvfPartOf(index.get()) != nullptr && !IsRefined(index.get());
+  const bool has_ids = is_ivf || absl::StartsWith(factory, "IDMap");
   if (has_ids) return index;
   auto map = std::make_unique<faiss::IndexIDMap>(index.get());
   map->own_fields = true;

@@ -56,7 +56,7 @@ TEST(ExactSearchTest, MarksMissingResults) {
 }
 
 TEST(VectorIndexTest, KeepsCallersIds) {
-  for (const char* factory : {"Flat", "IVF4,Flat", "HNSW8", "IDMap,Flat"}) {
+  for (const char* factory : {"Flat", "IVF4,Flat", "HNSW8", "IDMap,Flat", "IVF4,Flat,RFlat"}) {
     auto index = VectorIndex::Create(8, factory);
     ASSERT_TRUE(index.ok()) << index.status();
     const std::vector<float> values = RandomValues(200 * 8, 3);
@@ -64,6 +64,7 @@ TEST(VectorIndexTest, KeepsCallersIds) {
       EXPECT_TRUE(absl::IsFailedPrecondition((*index)->Add({}, {})));
       ASSERT_TRUE((*index)->Train(values).ok());
     }
+    EXPECT_EQ((*index)->num_lists().has_value(), std::string(factory).starts_with("IVF"));
     if ((*index)->num_lists()) (*index)->SetProbes(4);
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < 200; ++i) ids.push_back(1'000'000'000'000 + 7 * i);

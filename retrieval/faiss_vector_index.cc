@@ -4,6 +4,7 @@
 #include <faiss/IndexIVF.h>
 #include <faiss/IndexIVFPQ.h>
 #include <faiss/IndexPQ.h>
+#include <faiss/IndexPreTransform.h>
 #include <faiss/IndexRefine.h>
 #include <faiss/MetaIndexes.h>
 #include <faiss/impl/io.h>
@@ -90,16 +91,25 @@ class VerifiedFile : public faiss::IOReader {
   const std::unique_ptr<std::FILE, Close> file_;
 };
 
-bool IsRefined(const faiss::Index* index) {
-  return dynamic_cast<const faiss::IndexRefine*>(index) != nullptr;
+// Returns the index that searches, within those that map ids ("IDMap,PQ8"), transform vectors
+// ("PCA64,PQ8") or score candidates again ("PQ8,RFlat").
+faiss::Index* Innermost(faiss::Index* index) {
+  while (true) {
+    if (auto* map = dynamic_cast<faiss::IndexIDMap*>(index)) {
+      index = map->index;
+    } else if (auto* refined = dynamic_cast<faiss::IndexRefine*>(index)) {
+      index = refined->base_index;
+    } else if (auto* transformed = dynamic_cast<faiss::IndexPreTransform*>(index)) {
+      index = transformed->index;
+    } else {
+      return index;
+    }
+  }
 }
 
-// Returns the part of an index that has inverted lists; null if there is none. FAISS's own function
-// does not look into an index that scores its candidates again, such as "IVF1024,PQ32,RFlat".
+// Returns the part of an index that has inverted lists; null if there is none.
 faiss::IndexIVF* IvfPartOf(faiss::Index* index) {
-  if (auto* map = dynamic_cast<faiss::IndexIDMap*>(index)) index = map->index;
-  if (auto* refined = dynamic_cast<faiss::IndexRefine*>(index)) index = refined->base_index;
-  return faiss::ivflib::try_extract_index_ivf(index);
+  return faiss::ivflib::try_extract_index_ivf(Innermost(index));
 }
 
 // Returns whether an index has a graph of its vectors or of its centroids.
@@ -228,23 +238,30 @@ absl::Status CheckFactory(int32_t d, const std::string& factory) {
 
 // Applies settings that index_factory strings cannot express.
 void Configure(faiss::Index* index) {
-  if (auto* hnsw = dynamic_cast<faiss::IndexHNSW*>(index)) {
+  faiss::Index* const inner = Innermost(index);
+  if (auto* hnsw = dynamic_cast<faiss::IndexHNSW*>(inner)) {
     hnsw->hnsw.efSearch = kSearchBreadthOfHnsw;
   }
   // Disables the reordering of codes for a Hamming filter that is never used. It takes most of the
   // training time, minutes for a small index.
-  if (auto* pq = dynamic_cast<faiss::IndexPQ*>(index)) pq->do_polysemous_training = false;
+  if (auto* pq = dynamic_cast<faiss::IndexPQ*>(inner)) pq->do_polysemous_training = false;
   if (auto* ivf_pq = dynamic_cast<faiss::IndexIVFPQ*>(IvfPartOf(index))) {
     ivf_pq->do_polysemous_training = false;
   }
 }
 
+// Returns whether an index stores the ids of its vectors itself.
+bool StoresIds(faiss::Index* index) {
+  if (auto* transformed = dynamic_cast<faiss::IndexPreTransform*>(index)) {
+    index = transformed->index;
+  }
+  return dynamic_cast<faiss::IndexIVF*>(index) != nullptr ||
+         dynamic_cast<faiss::IndexIDMap*>(index) != nullptr;
+}
+
 // IVF indexes store ids themselves; the others need an additional map.
-std::unique_ptr<faiss::Index> WithIds(std::unique_ptr<faiss::Index> index,
-                                      const std::string& factory) {
-  const bool is_ivf = IvfPartOf(index.get()) != nullptr && !IsRefined(index.get());
-  const bool has_ids = is_ivf || absl::StartsWith(factory, "IDMap");
-  if (has_ids) return index;
+std::unique_ptr<faiss::Index> WithIds(std::unique_ptr<faiss::Index> index) {
+  if (StoresIds(index.get())) return index;
   auto map = std::make_unique<faiss::IndexIDMap>(index.get());
   map->own_fields = true;
   index.release();
@@ -257,16 +274,15 @@ absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
                                                                  const std::string& factory) {
   RETURN_IF_ERROR(CheckFactory(d, factory));
   std::unique_ptr<VectorIndex> made;
-  RETURN_IF_ERROR(
-      FaissCall(absl::StatusCode::kInvalidArgument,
-                absl::StrCat("FAISS cannot create index \"", factory, "\" of dimension ", d),
-                RetrievalThreads(), [&] {
-                  std::unique_ptr<faiss::Index> index(
-                      faiss::index_factory(d, factory.c_str(), faiss::METRIC_INNER_PRODUCT));
-                  Configure(index.get());
-                  made = std::make_unique<FaissVectorIndex>(WithIds(std::move(index), factory),
-                                                            HasGraph(factory));
-                }));
+  RETURN_IF_ERROR(FaissCall(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("FAISS cannot create index \"", factory, "\" of dimension ", d),
+      RetrievalThreads(), [&] {
+        std::unique_ptr<faiss::Index> index(
+            faiss::index_factory(d, factory.c_str(), faiss::METRIC_INNER_PRODUCT));
+        Configure(index.get());
+        made = std::make_unique<FaissVectorIndex>(WithIds(std::move(index)), HasGraph(factory));
+      }));
   return made;
 }
 

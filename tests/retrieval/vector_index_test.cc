@@ -1,10 +1,15 @@
 #include "retrieval/vector_index.h"
 
+#include <faiss/IndexHNSW.h>
+#include <faiss/IndexPreTransform.h>
+#include <faiss/MetaIndexes.h>
+#include <faiss/index_io.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -96,6 +101,37 @@ TEST(VectorIndexTest, BuildsTheSameGraphEveryTimeWithSeveralThreads) {
     EXPECT_TRUE(found.ids == first) << "build " << i;
   }
   SetRetrievalThreads(0);
+}
+
+// Otherwise the codes of a PQ are reordered for minutes.
+TEST(VectorIndexTest, TrainsAnIndexWithinAnotherAsFastAsAlone) {
+  const std::vector<float> values = RandomValues(400 * 8, 6);
+  std::vector<int64_t> ids(400);
+  std::iota(ids.begin(), ids.end(), int64_t{0});
+  for (const char* factory : {"PQ8", "RR8,PQ8", "IDMap,PQ8", "PQ8,RFlat"}) {
+    auto index = VectorIndex::Create(8, factory);
+    ASSERT_TRUE(index.ok()) << index.status();
+    ASSERT_TRUE((*index)->Train(values).ok()) << factory;
+    ASSERT_TRUE((*index)->Add(ids, values).ok()) << factory;
+    EXPECT_EQ((*index)->num_vectors(), 400) << factory;
+  }
+}
+
+TEST(VectorIndexTest, SetsTheSearchBreadthOfAGraphWithinAnotherIndex) {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("inner-" + std::to_string(getpid()) + ".faiss");
+  auto index = VectorIndex::Create(8, "PCA4,HNSW8");
+  ASSERT_TRUE((*index)->Train(RandomValues(100 * 8, 7)).ok());
+  ASSERT_TRUE((*index)->Save(path).ok());
+  const std::unique_ptr<faiss::Index> stored(faiss::read_index(path.c_str()));
+  std::filesystem::remove(path);
+  const auto* map = dynamic_cast<const faiss::IndexIDMap*>(stored.get());
+  ASSERT_NE(map, nullptr);
+  const auto* transformed = dynamic_cast<const faiss::IndexPreTransform*>(map->index);
+  ASSERT_NE(transformed, nullptr);
+  const auto* graph = dynamic_cast<const faiss::IndexHNSW*>(transformed->index);
+  ASSERT_NE(graph, nullptr);
+  EXPECT_EQ(graph->hnsw.efSearch, 128);
 }
 
 TEST(VectorIndexTest, RejectsInvalidIndexes) {

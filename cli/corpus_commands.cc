@@ -88,9 +88,10 @@ absl::Status CancelJob(Session& session, const std::string& id) {
   }
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const v1::Job job, client.CancelJob(id));
-  std::cout << (session.json ? ToPrettyJson(job)
-                             : id + ": cancelling; it stops at its next commit point")
-            << std::endl;
+  const char* const outcome = job.state() == v1::JOB_CANCELLED
+                                  ? ": cancelled"
+                                  : ": cancelling; it stops at its next commit point";
+  std::cout << (session.json ? ToPrettyJson(job) : id + outcome) << std::endl;
   return absl::OkStatus();
 }
 
@@ -114,7 +115,7 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--embedder", "embedder.kind");
   fields.Add(command, "--embedder-model", "embedder.model_dir")->transform(AbsolutePathValue());
   fields.Add(command, "--sequence-length", "pack.sequence_length");
-  fields.Add(command, "--domain-clusters", "pack.domain_clusters")->check(IntegerBetween(1, 64));
+  fields.Add(command, "--domain-clusters", "pack.domain_clusters")->check(IntegerBetween(0, 64));
   fields.Add(command, "--near-duplicates", "deduplicate.near_duplicates");
   fields.Add(command, "--decontaminate", "decontaminate.paths")
       ->transform(DecontaminationPathValue());
@@ -151,7 +152,7 @@ void AddCorpusCommands(CommandLine& program) {
   corpus->require_subcommand(1);
   AddCorpusDescribe(program, corpus);
   CLI::App* jobs = program.app.add_subcommand("jobs", "List corpus jobs, newest first");
-  jobs->footer("Example:\n  braid jobs --json | jq -r '.jobs[].id'");
+  jobs->footer("Example:\n  braid jobs --json | jq -r '.jobs[]?.id'");
   jobs->callback([&program] { program.action = [&program] { return ListJobs(program.session); }; });
 
   auto id = std::make_shared<std::string>();

@@ -2,10 +2,12 @@
 
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/terminal/stage_figures.h"
 #include "client/terminal/tables.h"
@@ -68,6 +70,38 @@ absl::Status OutlivingService(const absl::Status& ended, const std::string& id,
                                    "; follow it with: braid status ", id, " --watch"));
 }
 
+// Orders ids such as job-000009 and job-1000000 by their numbers.
+bool IsBefore(const std::string& id, const std::string& other) {
+  return id.size() != other.size() ? id.size() < other.size() : id < other;
+}
+
+// Notes which jobs run before the queued job `id`. A process without a server runs the queued jobs
+// of its home one after the other, also those that earlier commands left behind.
+void NoteJobsAhead(PipelineClient& client, const std::string& id, ProgressBoard& board) {
+  constexpr size_t kMaxNamed = 3;
+  const absl::StatusOr<v1::Job> own = client.GetJob(id);
+  if (!own.ok() || own->state() != v1::JOB_QUEUED) return;
+  const absl::StatusOr<v1::ListJobsResponse> jobs = client.ListJobs();
+  if (!jobs.ok()) return;  // the note is only informational
+  std::vector<std::string> ahead;
+  for (const v1::Job& job : jobs->jobs()) {
+    if (job.id() == id) continue;
+    if (job.state() == v1::JOB_RUNNING) {
+      ahead.insert(ahead.begin(), absl::StrCat(job.id(), " (running)"));
+    } else if (job.state() == v1::JOB_QUEUED && IsBefore(job.id(), id)) {
+      ahead.push_back(absl::StrCat(job.id(), " (queued)"));
+    }
+  }
+  if (ahead.empty()) return;
+  const size_t num_ahead = ahead.size();
+  if (num_ahead > kMaxNamed) ahead.resize(kMaxNamed);
+  board.Note(id, absl::StrCat("waits for ", absl::StrJoin(ahead, ", "),
+                              num_ahead > kMaxNamed
+                                  ? absl::StrCat(" and ", num_ahead - kMaxNamed, " other jobs")
+                                  : "",
+                              "; cancel a job that is not needed with: braid cancel ID"));
+}
+
 double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
   if (metrics.tokens_per_second() <= 0 || metrics.step() <= 0) return -1;
   const double tokens_per_step = static_cast<double>(metrics.num_tokens()) / metrics.step();
@@ -122,6 +156,7 @@ absl::Status StoppedWatching(const std::string& id) {
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board) {
   JobRows rows(id, board);
+  if (client.in_process()) NoteJobsAhead(client, id, board);
   const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
     rows.Show(event);
     return !Interrupted();

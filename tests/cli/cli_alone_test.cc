@@ -273,6 +273,32 @@ TEST_P(CliAloneTest, JobFailsOnAFullDiskAndResumes) {
   EXPECT_EQ(PackManifest(), mended);
 }
 
+// An interrupted job is still in the queue, so it delays the jobs of later commands.
+TEST_P(CliAloneTest, AJobNamesTheInterruptedJobThatItWaitsFor) {
+  const std::string corpus = Corpus();
+  const auto interrupt_waiting = [&](Arguments command) {
+    command.insert(command.begin(), {BRAID_BIN_DIR "/braid", "--home", home()});
+    TestProgram program(command);
+    EXPECT_TRUE(WaitUntil([&] { return program.err().find("no answer") != std::string::npos; }));
+    program.Signal(SIGINT);
+    EXPECT_EQ(program.Wait(), 130) << program.err();
+  };
+  // The job waits, since no embedding server answers.
+  interrupt_waiting(
+      {"submit", corpus, "--vocab-size", "300", "--embedding-servers", "127.0.0.1:1"});
+  const Arguments small = {
+      BRAID_BIN_DIR "/braid", "--home", home(), "submit", corpus, "--vocab-size", "300",
+      "--sequence-length",    "64"};
+  TestProgram later(small);
+  EXPECT_TRUE(
+      WaitUntil([&] { return later.err().find("waits for job-000001 (") != std::string::npos; }));
+  EXPECT_EQ(Braid({"cancel", "job-000001"}).exit_code, 0);
+  EXPECT_EQ(later.Wait(), 0) << later.err();
+
+  interrupt_waiting({"resume", "job-000001"});
+  EXPECT_EQ(Braid({"cancel", "job-000001"}).output, "job-000001: cancelled\n");
+}
+
 TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {
   const auto json = [&](Arguments arguments) {
     arguments.insert(arguments.begin(), "--json");

@@ -30,6 +30,12 @@ class ScriptedJobs final : public v1::PipelineService::Service {
                       v1::Job* response) override {
     if (is_away) return {grpc::StatusCode::UNAVAILABLE, "braidd at head:7000 went away"};
     response->set_id(request->id());
+    response->set_state(state);
+    return grpc::Status::OK;
+  }
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        v1::ListJobsResponse* response) override {
+    *response = listed;
     return grpc::Status::OK;
   }
 
@@ -47,7 +53,15 @@ class ScriptedJobs final : public v1::PipelineService::Service {
     stage->set_reused(reused);
   }
 
+  void AddToList(const std::string& id, v1::JobState job_state) {
+    v1::Job* const job = listed.add_jobs();
+    job->set_id(id);
+    job->set_state(job_state);
+  }
+
   std::vector<v1::JobEvent> events;
+  v1::JobState state = v1::JOB_SUCCEEDED;
+  v1::ListJobsResponse listed;
   bool is_away = false;
 };
 
@@ -103,6 +117,25 @@ TEST_F(FollowTest, AnotherAttemptIsAnnouncedAndItsReusedStagesAreShownOnce) {
                                "again\n"
                                "job-000001 +attempt 1 failed: embed: host:7078 is away; queued "
                                "again\n"));
+}
+
+TEST_F(FollowTest, AQueuedJobOfThisProcessNamesTheJobsBeforeIt) {
+  jobs_.state = v1::JOB_QUEUED;
+  jobs_.AddToList("job-000002", v1::JOB_QUEUED);
+  jobs_.AddToList("job-000001", v1::JOB_QUEUED);
+  ASSERT_OK(Job(/*in_process=*/true));
+  EXPECT_EQ(told_.str(), "") << "later jobs do not delay it";
+  jobs_.listed.Clear();
+  jobs_.AddToList("job-000003", v1::JOB_RUNNING);
+  jobs_.AddToList("job-000001", v1::JOB_QUEUED);
+  jobs_.AddToList("job-000000", v1::JOB_QUEUED);
+  ASSERT_OK(Job());
+  EXPECT_EQ(told_.str(), "") << "a server may run several jobs at a time";
+  ASSERT_OK(Job(/*in_process=*/true));
+  EXPECT_THAT(told_.str(),
+              testing::MatchesRegex("job-000001 +waits for job-000003 .running., job-000000 "
+                                    ".queued.; cancel a job that is not needed with: braid cancel "
+                                    "ID\n"));
 }
 
 TEST_F(FollowTest, AServiceThatWentAwayLeavesWhatIsFollowed) {

@@ -7,8 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "model/config/document_config.h"
@@ -120,8 +122,10 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
     DropTokenHead(&want_shape);
   }
   if (!differencer.Compare(have_shape, want_shape)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "init_from: the weights do not fit the requested model (weights -> model): ", difference));
+    return absl::InvalidArgumentError(
+        absl::StrCat("init_from: the weights do not fit the requested model (weights -> model): ",
+                     absl::StrReplaceAll(absl::StripAsciiWhitespace(difference), {{"\n", ", "}}),
+                     "; leave these settings out, and any preset, to take them from the weights"));
   }
   RETURN_IF_ERROR(CheckSameMixing(source, asked));
   if (IsGpt2(source) && asked.sequence_length() > source.sequence_length()) {

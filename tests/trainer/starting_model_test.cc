@@ -343,6 +343,9 @@ TEST_F(StartingModelTest, RefusesIncompatibleWeights) {
   spec.mutable_model()->set_d_model(32);
   EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument, "init_from", "d_model",
                "16", "32");
+  spec.mutable_model()->set_num_layers(3);
+  EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument, "num_layers: 2 -> 3, ",
+               "d_model: 16 -> 32; leave these settings out");
   spec = Asked(experts.root());
   spec.mutable_model()->mutable_routing()->set_num_experts(8);
   EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument, "num_experts", "got 8",

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxLineBytes = size_t{4} << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors write it
 
 bool IsJsonObject(const std::string& line) {
   return Json::parse(line, nullptr, /*allow_exceptions=*/false).is_object();
@@ -54,6 +56,7 @@ absl::StatusOr<std::vector<std::string>> ReadPrompts(std::istream& in, const std
                                                      ": got a line of more than ", kMaxLineBytes,
                                                      " bytes, expected a prompt"));
     }
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (absl::StripAsciiWhitespace(line).empty()) continue;
     if (!json.has_value()) json = IsJsonObject(line);

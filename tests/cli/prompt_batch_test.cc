@@ -135,6 +135,9 @@ TEST(PromptListTest, ReadsLinesOrJsonObjects) {
   EXPECT_EQ(*Read("a b\n\n  \nc\r\nd"), (std::vector<std::string>{"a b", "c", "d"}));
   EXPECT_EQ(*Read("{\"prompt\":\"a\\nb\"}\n{\"prompt\":\"c\",\"x\":1}\n"),
             (std::vector<std::string>{"a\nb", "c"}));
+  EXPECT_EQ(*Read("\xEF\xBB\xBF"
+                  "a\nb"),
+            (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(*Read("a\n{\"prompt\":\"b\"}"), (std::vector<std::string>{"a", "{\"prompt\":\"b\"}"}));
 }
 

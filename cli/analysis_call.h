@@ -26,11 +26,13 @@ using AnalysisMethod = absl::StatusOr<Event> (AnalysisClient::*)(
 
 // Calls `method` with a progress line for each event, named by `name`; writes the page to `output`
 // unless that is empty; prints the result as JSON if the session asks for it, else with `print`.
+// A path that cannot be written is an error before the call, which may take hours.
 template <class Request, class Event, class Print>
 absl::Status RunAnalysis(Session& session, AnalysisMethod<Request, Event> method,
                          const Request& request,
                          const std::function<std::string(const Event&)>& name, const char* unit,
                          const std::string& output, const Print& print) {
+  if (!output.empty()) RETURN_IF_ERROR(UserFile::Create(output).status());
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
   absl::StatusOr<Event> answer;

@@ -39,6 +39,19 @@ std::optional<std::string> NotUtf8(int argc, char** argv) {
   return std::nullopt;
 }
 
+// CLI11 would take the next argument, even a command, as the value of "--option=".
+std::optional<std::string> EmptyValue(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string option = word.substr(0, word.size() - 1);
+    return absl::StrCat(option, ": got no value after \"=\", expected one; leave out ", option,
+                        " for its default");
+  }
+  return std::nullopt;
+}
+
 bool IsAllDigits(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -62,6 +75,10 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string
 std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int argc,
                                   char** argv) {
   if (const auto problem = NotUtf8(argc, argv); problem.has_value()) {
+    std::cerr << program << ": " << *problem << std::endl;
+    return kUsageError;
+  }
+  if (const auto problem = EmptyValue(argc, argv); problem.has_value()) {
     std::cerr << program << ": " << *problem << std::endl;
     return kUsageError;
   }

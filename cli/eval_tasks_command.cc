@@ -51,6 +51,13 @@ absl::StatusOr<std::vector<v1::TaskSpec>> NamedTasks(const TasksOptions& options
 }
 
 absl::Status List(const Session& session, const TasksOptions& options) {
+  std::error_code error;
+  // Files of a server cannot be looked up here.
+  if (session.embedded() && !options.data.empty() &&
+      !std::filesystem::is_directory(options.data, error)) {
+    return absl::NotFoundError(absl::StrCat("--data: there is no directory ", options.data,
+                                            ", expected one with a folder of files per task"));
+  }
   ASSIGN_OR_RETURN(std::vector<v1::TaskSpec> specs, NamedTasks(options));
   if (specs.empty()) {
     ASSIGN_OR_RETURN(specs, BuiltinTasks());

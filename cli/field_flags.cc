@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -51,14 +52,21 @@ std::string FieldValue(const FieldDescriptor& field, const std::string& word) {
   return field.enum_type()->FindValueByName(name) != nullptr ? name : word;
 }
 
-void CheckRange(const FieldDescriptor& field, CLI::Option* option) {
+// Whether 0 is the stated default, such as "0" or "0, which keeps documents whole", and so a value.
+bool HasDefaultZero(const FieldHelp& help) {
+  return help.default_value == "0" || help.default_value.starts_with("0, ");
+}
+
+void CheckRange(const FieldHelp& help, CLI::Option* option) {
+  const FieldDescriptor& field = *help.field;
+  const int64_t minimum = HasDefaultZero(help) ? 0 : 1;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       if (field.is_repeated()) break;  // such as layers, which may count from the last
-      option->check(PositiveInt32());
+      option->check(IntegerBetween(minimum, std::numeric_limits<int32_t>::max()));
       break;
     case FieldDescriptor::CPPTYPE_INT64:
-      option->check(PositiveInt64());
+      option->check(IntegerBetween(minimum, std::numeric_limits<int64_t>::max()));
       break;
     case FieldDescriptor::CPPTYPE_UINT64:
       option->check(Seed());
@@ -123,7 +131,7 @@ CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const s
         text);
   }
   option->type_name(TypeName(*help.field));
-  CheckRange(*help.field, option);
+  CheckRange(help, option);
   return option;
 }
 

@@ -168,7 +168,7 @@ void AddTrain(CommandLine& program) {
 void AddRunCommands(CommandLine& program) {
   AddTrain(program);
   CLI::App* runs = program.app.add_subcommand("runs", "List training runs, newest first");
-  runs->footer("Example:\n  braid runs --json | jq -r '.runs[].id'");
+  runs->footer("Example:\n  braid runs --json | jq -r '.runs[]?.id'");
   runs->callback([&program] { program.action = [&program] { return ListRuns(program.session); }; });
 
   auto id = std::make_shared<std::string>();

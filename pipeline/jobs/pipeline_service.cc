@@ -87,6 +87,11 @@ absl::Status CheckPathsExist(const v1::CorpusSpec& spec) {
   for (const std::string& path : spec.paths()) {
     if (!IsIndexedDatasetPrefix(path)) RETURN_IF_ERROR(check("corpus path ", path));
   }
+  for (const auto& [what, path] :
+       {std::pair("tokenizer.model_path: ", spec.tokenizer().model_path()),
+        std::pair("embedder.model_dir: ", spec.embedder().model_dir())}) {
+    if (!path.empty()) RETURN_IF_ERROR(check(what, path));
+  }
   for (const std::string& path : spec.decontaminate().paths()) {
     RETURN_IF_ERROR(check("decontaminate.paths: ", path));
   }

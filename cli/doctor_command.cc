@@ -1,8 +1,11 @@
 // The command "doctor": finds problems of this machine or a cluster before a run does.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -97,6 +100,13 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   const std::filesystem::path home = session.options.home;
   const std::filesystem::path shared = std::filesystem::absolute(
       options.shared.empty() ? home : std::filesystem::path(options.shared));
+  std::error_code error;
+  // The check would create it, and pass, where a path is mistyped or its file system not mounted.
+  if (!options.shared.empty() && !std::filesystem::is_directory(shared, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("--shared: there is no directory ", shared.string(),
+                     ", expected one that all ranks see; create or mount it"));
+  }
   Findings findings = CheckMachine(home, session.options.state);
   const Findings expiries = CheckExpiries(home, session.options.tls);
   findings.insert(findings.end(), expiries.begin(), expiries.end());

@@ -1,5 +1,6 @@
 #include "cli/prompt_list.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "cli/arguments.h"
@@ -76,7 +78,10 @@ absl::StatusOr<std::vector<std::string>> ReadPrompts(std::istream& in, const std
 absl::StatusOr<std::vector<std::string>> ReadPromptFile(const std::string& path) {
   if (path == "-") return ReadPrompts(std::cin, "standard input");
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("--prompts: cannot read ", path));
+  if (!file) {
+    const absl::Status error = SystemError("open", path, errno);
+    return absl::Status(error.code(), absl::StrCat("--prompts: ", error.message()));
+  }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return absl::InvalidArgumentError(

@@ -124,8 +124,7 @@ void AddMap(const v1::LayerRoutingAnalysis& layer, int num_experts, const MapLay
   for (const v1::DomainRouting& domain : layer.domains()) {
     lines->push_back(absl::StrCat(Padded(domain.domain(), layout.domain_width), "  ",
                                   Padded(MapRow(domain, layout, high, ascii), map_width), "  ",
-                                  absl::StrFormat("%7.2f  ", domain.entropy()),
-                                  Favorites(domain)));
+                                  absl::StrFormat("%7.2f  ", domain.entropy()), Favorites(domain)));
   }
 }
 

@@ -39,10 +39,10 @@ class ScriptedJobs final : public v1::PipelineService::Service {
     return grpc::Status::OK;
   }
 
-  void Add(v1::JobState state, const std::string& message) {
+  void Add(v1::JobState job_state, const std::string& message) {
     v1::JobEvent& event = events.emplace_back();
     event.set_number(std::ssize(events));
-    event.set_state(state);
+    event.set_state(job_state);
     event.set_message(message);
   }
   void AddStage(const std::string& name, bool complete, bool reused) {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/embedding.pb.h"
-#include "braid/v1/forecast.pb.h"
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.grpc.pb.h"
@@ -42,9 +42,10 @@ std::vector<std::string> EveryMethod() {
                                       "/grpc.health.v1.Health/Watch", kReflection};
   for (const auto* file :
        {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
-        v1::Forecast::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
+        v1::RoutingAnalysis::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
         v1::EmbedRequest::descriptor()->file(), v1::SearchRequest::descriptor()->file(),
         v1::DeleteRequest::descriptor()->file()}) {
+    EXPECT_GT(file->service_count(), 0) << file->name();
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         methods.push_back("/" + std::string(file->service(s)->full_name()) + "/" +

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <set>
 
+#include "braid/v1/analysis.pb.h"
 #include "braid/v1/conversion.pb.h"
 #include "braid/v1/embedding.pb.h"
-#include "braid/v1/forecast.pb.h"
 #include "braid/v1/generation.pb.h"
 #include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"
@@ -39,8 +39,10 @@ TEST(RequestFieldsTest, EveryStringOfEveryRequestIsClassified) {
   std::set<const Descriptor*> seen;
   for (const auto* file :
        {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
-        v1::Forecast::descriptor()->file(), v1::EmbedRequest::descriptor()->file(),
-        v1::SearchRequest::descriptor()->file(), v1::DeleteRequest::descriptor()->file()}) {
+        v1::RoutingAnalysis::descriptor()->file(), v1::EmbedRequest::descriptor()->file(),
+        v1::SearchRequest::descriptor()->file(), v1::DeleteRequest::descriptor()->file(),
+        v1::GenerateRequest::descriptor()->file()}) {
+    EXPECT_GT(file->service_count(), 0) << file->name();
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         ExpectClassified(*file->service(s)->method(m)->input_type(), &seen);

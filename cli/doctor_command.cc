@@ -103,9 +103,8 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
   std::error_code error;
   // The check would create it, and pass, where a path is mistyped or its file system not mounted.
   if (!options.shared.empty() && !std::filesystem::is_directory(shared, error)) {
-    return absl::NotFoundError(
-        absl::StrCat("--shared: there is no directory ", shared.string(),
-                     ", expected one that all ranks see; create or mount it"));
+    return absl::NotFoundError(absl::StrCat("--shared: directory not found: ", shared.string(),
+                                            "; create or mount a directory that all ranks share"));
   }
   Findings findings = CheckMachine(home, session.options.state);
   const Findings expiries = CheckExpiries(home, session.options.tls);

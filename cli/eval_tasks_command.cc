@@ -55,8 +55,8 @@ absl::Status List(const Session& session, const TasksOptions& options) {
   // Files of a server cannot be looked up here.
   if (session.embedded() && !options.data.empty() &&
       !std::filesystem::is_directory(options.data, error)) {
-    return absl::NotFoundError(absl::StrCat("--data: there is no directory ", options.data,
-                                            ", expected one with a folder of files per task"));
+    return absl::NotFoundError(absl::StrCat("--data: directory not found: ", options.data,
+                                            "; it must contain a folder of files per task"));
   }
   ASSIGN_OR_RETURN(std::vector<v1::TaskSpec> specs, NamedTasks(options));
   if (specs.empty()) {

@@ -52,7 +52,8 @@ std::string FieldValue(const FieldDescriptor& field, const std::string& word) {
   return field.enum_type()->FindValueByName(name) != nullptr ? name : word;
 }
 
-// Whether 0 is the stated default, such as "0" or "0, which keeps documents whole", and so a value.
+// Returns whether 0 is a valid value, since the default in the field's comment is 0, such as "0" or
+// "0, which keeps documents whole".
 bool HasDefaultZero(const FieldHelp& help) {
   return help.default_value == "0" || help.default_value.starts_with("0, ");
 }

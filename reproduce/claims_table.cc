@@ -19,8 +19,8 @@ constexpr int kVerdictColumns = 12;
 // Width of "-0.106 [-0.122, -0.090]".
 constexpr int kEffectColumns = 23;
 
-// Returns "±0.01 or ±0.02": the amounts by which intervals of one seed are widened; the usual one
-// if there is no such interval.
+// Returns the amounts by which intervals of one seed are widened, such as "±0.01 or ±0.02". Without
+// a widened interval, returns the default amount.
 std::string AllowancesText(std::span<const Claim> claims) {
   std::set<std::string> texts;
   for (const Claim& claim : claims) {

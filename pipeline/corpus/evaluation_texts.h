@@ -45,7 +45,7 @@ struct EvaluationTexts {
 // Reads the given files and the files of the given directories, in the order of `paths` and sorted
 // within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
 // damaged compressed data; those of ParquetReader; INVALID_ARGUMENT
-// - when there is no file, or more than 1 GiB of files or text
+// - if the paths contain no files, or if the files or their texts exceed 1 GiB
 // - for directory entries that cannot be read or that link to directories
 // - for token files, text in UTF-16 or UTF-32, binary files, and archives or compressed files other
 //   than .gz and .zst

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "braid/v1/analysis.pb.h"
 #include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"

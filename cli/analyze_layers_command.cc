@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/path_roots.h"
+#include "braid/v1/analysis.pb.h"
 #include "cli/analysis_call.h"
 #include "cli/arguments.h"
 #include "cli/command.h"

@@ -16,6 +16,7 @@
 #include "base/blas_core.h"
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "cli/arguments.h"
 #include "cli/corpus_documents.h"
 #include "evaluation/evaluate_tasks.h"

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/field_flags.h"

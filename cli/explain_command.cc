@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/explain_examples.h"

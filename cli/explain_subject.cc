@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "runs/mixture_spec.h"
 
 namespace braid {

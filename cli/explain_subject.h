@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "braid/v1/training.pb.h"
 #include "client/data_order.h"
 #include "client/session.h"

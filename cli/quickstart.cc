@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "base/staged_output.h"
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
 #include "client/follow.h"

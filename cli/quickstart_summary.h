@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "braid/v1/evaluation.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "braid/v1/training.pb.h"
 
 namespace braid {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "braid/v1/training.pb.h"
 #include "rpc/training_client.h"
 #include "runs/mixture_schedule.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "client/terminal/stage_figures.h"
 #include "client/terminal/tables.h"
 #include "rpc/grpc_call.h"

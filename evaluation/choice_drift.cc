@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/heldout_windows.h"
 #include "formats/packed_dataset.h"
 #include "model/config/model_config.h"

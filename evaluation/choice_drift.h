@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "evaluation/expert_activity.h"
 #include "model/language_model.h"
 #include "runs/model_path.h"
+
+namespace braid::v1 {
+class ChoiceDrift;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "conversion/unit_order.h"
 #include "evaluation/analysis_frame.h"
 #include "evaluation/choice_drift.h"

@@ -14,10 +14,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/conversion.pb.h"
 #include "evaluation/task_prompts.h"
 #include "model/language_model.h"
+
+namespace braid::v1 {
+class AnalyzeExpertsEvent;
+class AnalyzeExpertsRequest;
+class ExpertActivity;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/router_input.h"
 #include "evaluation/statistics/routing_divergence.h"
 #include "model/config/document_config.h"

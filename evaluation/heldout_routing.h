@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/model.pb.h"
 #include "evaluation/top_activating_segments.h"
 #include "model/language_model.h"
 #include "trainer/data_loader.h"
 #include "trainer/routing_totals.h"
+
+namespace braid::v1 {
+class LayerRoutingAnalysis;
+}  // namespace braid::v1
 
 namespace braid {
 

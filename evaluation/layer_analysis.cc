@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/analysis_frame.h"
 #include "evaluation/probing/probe_classifier.h"
 #include "evaluation/probing/sentences.h"

@@ -11,10 +11,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "evaluation/document_reader.h"
 #include "evaluation/probing/probe_sentences.h"
 #include "model/language_model.h"
+
+namespace braid::v1 {
+class AnalyzeLayersEvent;
+class AnalyzeLayersRequest;
+class ProbeResult;
+}  // namespace braid::v1
 
 namespace braid {
 

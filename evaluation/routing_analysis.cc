@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/analysis_frame.h"
 #include "evaluation/heldout_routing.h"
 #include "evaluation/heldout_windows.h"

@@ -11,9 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/model.pb.h"
 #include "model/language_model.h"
+
+namespace braid::v1 {
+class AnalyzeRoutingEvent;
+class AnalyzeRoutingRequest;
+class RoutingAnalysis;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/router_input.h"
 #include "model/config/document_config.h"
 #include "model/config/model_config.h"

@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/model.pb.h"
 #include "evaluation/heldout_windows.h"
 #include "evaluation/top_activating_segments.h"
 #include "trainer/data_loader.h"
+
+namespace braid::v1 {
+class ExpertText;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -6,8 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/training.pb.h"
+
+namespace braid::v1 {
+class UtilizationPoint;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "braid/v1/training.pb.h"
 
 namespace braid {

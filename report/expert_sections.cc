@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
+#include "braid/v1/analysis.pb.h"
 #include "report/html_text.h"
 #include "report/layer_chart.h"
 #include "report/report_sections.h"

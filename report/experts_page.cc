@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/number_text.h"
+#include "braid/v1/analysis.pb.h"
 #include "report/html_page.h"
 #include "report/html_text.h"
 #include "report/report_sections.h"

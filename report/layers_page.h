@@ -4,7 +4,9 @@
 
 #include <string>
 
-#include "braid/v1/analysis.pb.h"
+namespace braid::v1 {
+class LayerAnalysis;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -1,6 +1,7 @@
 #include "report/routing_page.h"
 
 #include "absl/strings/str_cat.h"
+#include "braid/v1/analysis.pb.h"
 #include "report/html_page.h"
 #include "report/html_text.h"
 #include "report/routing_sections.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "braid/v1/analysis.pb.h"
+
 namespace braid {
 namespace {
 

@@ -7,10 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/corpus.pb.h"
 #include "braid/v1/evaluation.pb.h"
 #include "braid/v1/training.pb.h"
+
+namespace braid::v1 {
+class ExpertActivity;
+class LayerAnalysis;
+}  // namespace braid::v1
 
 namespace braid {
 

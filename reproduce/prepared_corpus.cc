@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "client/follow.h"
 #include "client/repeatable_request_id.h"
 #include "client/terminal/tables.h"

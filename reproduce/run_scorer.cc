@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "client/repeatable_request_id.h"
 #include "rpc/interrupt.h"
 

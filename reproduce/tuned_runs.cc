@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "client/repeatable_request_id.h"
 #include "reproduce/tuning_plan.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "braid/v1/analysis.pb.h"
 
 namespace braid {
 namespace {

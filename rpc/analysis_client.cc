@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "braid/v1/analysis.grpc.pb.h"
+#include "braid/v1/analysis.pb.h"
 #include "rpc/grpc_call.h"
 
 namespace braid {

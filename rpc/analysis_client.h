@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/conversion.pb.h"
 #include "braid/v1/evaluation.pb.h"
 #include "braid/v1/forecast.pb.h"
@@ -15,6 +14,15 @@
 namespace grpc {
 class Channel;
 }
+
+namespace braid::v1 {
+class AnalyzeExpertsEvent;
+class AnalyzeExpertsRequest;
+class AnalyzeLayersEvent;
+class AnalyzeLayersRequest;
+class AnalyzeRoutingEvent;
+class AnalyzeRoutingRequest;
+}  // namespace braid::v1
 
 namespace braid {
 

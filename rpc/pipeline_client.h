@@ -8,11 +8,22 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 
 namespace grpc {
 class Channel;
 }
+
+namespace braid::v1 {
+class DescribeCorpusEvent;
+class DescribeCorpusRequest;
+class ExplainDocumentRequest;
+class ExplainDocumentResponse;
+class ExplainInstancesRequest;
+class ExplainInstancesResponse;
+class ListJobsResponse;
+class SubmitCorpusRequest;
+}  // namespace braid::v1
 
 namespace braid {
 

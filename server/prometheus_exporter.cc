@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "braid/v1/pipeline.pb.h"
 #include "rpc/generation_client.h"
 #include "rpc/grpc_credentials.h"
 #include "rpc/pipeline_client.h"

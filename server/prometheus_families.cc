@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "braid/v1/pipeline.pb.h"
 #include "proto/state_name.h"
 
 namespace braid {

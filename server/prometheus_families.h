@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "braid/v1/generation.pb.h"
-#include "braid/v1/pipeline.pb.h"
 #include "braid/v1/training.pb.h"
 #include "server/connection_acceptor.h"
 #include "server/expiries.h"
+
+namespace braid::v1 {
+class ListJobsResponse;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "braid/v1/pipeline.pb.h"
 #include "client/terminal/tables.h"
 
 namespace braid {

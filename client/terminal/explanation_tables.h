@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/pipeline.pb.h"
+namespace braid::v1 {
+class ExplainDocumentResponse;
+class InstanceExplanation;
+}  // namespace braid::v1
 
 namespace braid {
 

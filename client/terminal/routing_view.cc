@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "braid/v1/analysis.pb.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {

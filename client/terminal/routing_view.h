@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "braid/v1/analysis.pb.h"
+namespace braid::v1 {
+class RoutingAnalysis;
+}  // namespace braid::v1
 
 namespace braid {
 

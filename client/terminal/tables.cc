@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/display_name.h"
+#include "braid/v1/pipeline.pb.h"
 #include "client/terminal/explanation_tables.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/run_view.h"

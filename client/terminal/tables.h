@@ -7,9 +7,13 @@
 
 #include "base/number_text.h"
 #include "braid/v1/forecast.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "braid/v1/training.pb.h"
 #include "client/terminal/table.h"
+
+namespace braid::v1 {
+class ListJobsResponse;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-// Returns the spec with the defaults documented in pipeline.proto and with absolute paths.
+// Returns the spec with the defaults documented in corpus.proto and with absolute paths.
 // Resolving a resolved spec changes nothing. num_threads remains unset if it is not set: it then
 // means the cores of the machine that runs the job. Does not access the files. Errors:
 // INVALID_ARGUMENT, which names the field, what it got and what it expected, for a value out of

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 
 namespace SQLite {
 class Database;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/jobs/job_worker.h"
 #include "rpc/event_source.h"

@@ -12,6 +12,7 @@
 #include "base/nearest_word.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
+#include "braid/v1/pipeline.pb.h"
 #include "pipeline/ordering/deduplicate.h"
 #include "pipeline/ordering/heldout_split.h"
 #include "pipeline/stages/decontamination.h"

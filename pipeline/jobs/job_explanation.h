@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
 #include "formats/tokenizer.h"
@@ -25,6 +25,13 @@
 #include "pipeline/stages/provenance.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/stage_store.h"
+
+namespace braid::v1 {
+class DocumentSpan;
+class ExplainDocumentResponse;
+class ExplainInstancesResponse;
+class InstanceExplanation;
+}  // namespace braid::v1
 
 namespace braid {
 

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "pipeline/store/stage_store.h"
 
 namespace braid {

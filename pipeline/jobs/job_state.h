@@ -7,7 +7,7 @@
 #ifndef BRAID_PIPELINE_JOBS_JOB_STATE_H_
 #define BRAID_PIPELINE_JOBS_JOB_STATE_H_
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 
 namespace braid {
 

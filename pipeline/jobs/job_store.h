@@ -37,7 +37,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "pipeline/jobs/job_table.h"
 
 namespace SQLite {

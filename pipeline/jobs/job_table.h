@@ -18,7 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 
 namespace SQLite {
 class Database;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 
 namespace braid {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "pipeline/store/progress_callback.h"
 
 namespace braid {

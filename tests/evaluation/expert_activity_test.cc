@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/choice_drift.h"
 #include "formats/indexed_dataset.h"
 #include "gmock/gmock.h"

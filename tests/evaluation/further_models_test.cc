@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/evaluate_tasks.h"
 #include "evaluation/expert_activity.h"
 #include "formats/contamination.h"

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/task_prompts.h"
 #include "formats/tokenizer.h"
 #include "model/config/model_config.h"

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "braid/v1/analysis.pb.h"
 #include "formats/indexed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

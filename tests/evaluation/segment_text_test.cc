@@ -1,5 +1,6 @@
 #include "evaluation/segment_text.h"
 
+#include "braid/v1/analysis.pb.h"
 #include "evaluation/router_input.h"
 #include "gtest/gtest.h"
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "braid/v1/analysis.pb.h"
 #include "gtest/gtest.h"
 
 namespace braid {

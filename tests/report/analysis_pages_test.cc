@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "braid/v1/analysis.pb.h"
 #include "report/experts_page.h"
 #include "report/layers_page.h"
 #include "tests/report/page_checks.h"

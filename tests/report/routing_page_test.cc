@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "braid/v1/analysis.pb.h"
 
 namespace braid {
 namespace routing_page_test {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "braid/v1/analysis.grpc.pb.h"
+#include "braid/v1/analysis.pb.h"
 
 namespace braid {
 namespace run_scorer_test {

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "braid/v1/analysis.pb.h"
 #include "reproduce/emoe/emoe_experiment.h"
 #include "reproduce/molex/molex_experiment.h"
 

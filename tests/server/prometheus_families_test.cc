@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "braid/v1/pipeline.pb.h"
+
 namespace braid {
 namespace prometheus_families_test {
 

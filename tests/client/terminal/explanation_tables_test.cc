@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "braid/v1/pipeline.pb.h"
 #include "client/terminal/stage_figures.h"
 
 namespace braid {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "braid/v1/analysis.pb.h"
 
 namespace braid {
 namespace routing_view_test {

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "braid/v1/pipeline.pb.h"
 #include "client/terminal/tasks_table.h"
 
 namespace braid {

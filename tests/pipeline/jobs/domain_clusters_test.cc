@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "braid/v1/pipeline.pb.h"
 #include "formats/indexed_dataset.h"
 #include "formats/npy.h"
 #include "pipeline/corpus/corpus_spec.h"

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "formats/manifest.h"
 #include "pipeline/store/stage_store.h"
 #include "tests/pipeline/jobs/generated_corpus.h"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "braid/v1/pipeline.pb.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
 #include "tests/pipeline/jobs/generated_corpus.h"

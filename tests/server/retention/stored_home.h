@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "braid/v1/corpus.pb.h"
-#include "braid/v1/pipeline.pb.h"
+#include "braid/v1/job.pb.h"
 #include "braid/v1/training.pb.h"
 #include "pipeline/jobs/job_store.h"
 #include "tests/base/scratch_directory.h"

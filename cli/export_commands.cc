@@ -44,7 +44,7 @@ struct ExportOptions {
 };
 
 // Returns `prompt`, or the contents of FILE for "@FILE".
-absl::StatusOr<std::string> PromptText(const std::string& prompt) {
+absl::StatusOr<std::string> BakedPrompt(const std::string& prompt) {
   if (!absl::StartsWith(prompt, "@")) return prompt;
   return ReadUserFile(prompt.substr(1));
 }
@@ -120,7 +120,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   request.set_num_threads(options.threads);
   if (options.active_experts > 0) request.set_active_experts(options.active_experts);
   if (bake) {
-    ASSIGN_OR_RETURN(*request.mutable_bake_prompt(), PromptText(options.bake));
+    ASSIGN_OR_RETURN(*request.mutable_bake_prompt(), BakedPrompt(options.bake));
     if (!IsValidUtf8(request.bake_prompt())) {
       return absl::InvalidArgumentError(
           absl::StrCat("--bake: ", options.bake.substr(1), " is not UTF-8; convert it with iconv"));

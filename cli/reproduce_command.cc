@@ -206,7 +206,7 @@ absl::Status CheckTasks(const Session& session, const ReproduceOptions& options,
 
 // Returns the preparation of the training examples of a task, all of which are trained on. No
 // deletion removes them while the function exists.
-PrepareTask Preparation(Session& session, const std::string& tasks_dir) {
+PrepareTask TaskPreparation(Session& session, const std::string& tasks_dir) {
   const auto prepared = std::make_shared<std::vector<FinetuneInputs>>();
   return [&session, tasks_dir, prepared](const TunedTask& task,
                                          const std::string& run_id) -> absl::StatusOr<std::string> {
@@ -238,7 +238,7 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
       .plan = std::move(plan),
       .source = SourceOf(options),
       .tasks_dir = options.tasks.empty() ? "" : AbsolutePath(options.tasks),
-      .prepare_task = Preparation(session, options.tasks),
+      .prepare_task = TaskPreparation(session, options.tasks),
       .slots = NumSlots(options, SlotsOf(hosts)),
       .slots_of_hosts = SlotsOf(hosts),
       .output_dir = options.output,

@@ -202,8 +202,8 @@ absl::Status ReadAverage(const fs::path& checkpoint, const CheckpointState& stat
       const size_t begin = places.begins.at(tensor.name);
       const Shard part = Overlap(held, {begin, begin + tensor.value.size()});
       if (part.size() == 0) continue;
-      RETURN_IF_ERROR(
-          FillPart(path, file, kAverage, held, part, tensor.value.subspan(part.begin - begin)));
+      RETURN_IF_ERROR(FillPart(path, file, kAverageTensor, held, part,
+                               tensor.value.subspan(part.begin - begin)));
     }
   }
   return absl::OkStatus();
@@ -368,7 +368,7 @@ absl::Status ReadMoments(const fs::path& checkpoint, const CheckpointState& stat
     RETURN_IF_ERROR(FillPart(path, file, "m", held, part, wanted.m.subspan(at)));
     RETURN_IF_ERROR(FillPart(path, file, "v", held, part, wanted.v.subspan(at)));
     if (wanted.average.empty() || !state.has_average) continue;
-    RETURN_IF_ERROR(FillPart(path, file, kAverage, held, part, wanted.average.subspan(at)));
+    RETURN_IF_ERROR(FillPart(path, file, kAverageTensor, held, part, wanted.average.subspan(at)));
   }
   return absl::OkStatus();
 }

@@ -96,7 +96,7 @@ struct CheckpointMoments {
 std::string ModelFileName(int rank, int world_size);
 std::string OptimizerFileName(int rank, int world_size);
 // Name of the average in the files of the moments.
-inline constexpr char kAverage[] = "average";
+inline constexpr char kAverageTensor[] = "average";
 inline constexpr char kIndexFile[] = "model.safetensors.index.json";
 inline constexpr char kStateFile[] = "state.json";
 inline constexpr char kConfigFile[] = "model.textproto";

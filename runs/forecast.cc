@@ -22,7 +22,8 @@ constexpr int kMaxMicroBatch = 1 << 10;
 constexpr int64_t kForecastMaxSteps = int64_t{1} << 32;
 constexpr int64_t kFloat = sizeof(float);
 
-absl::Status Check(bool good, absl::string_view field, double got, absl::string_view expected) {
+absl::Status CheckForecast(bool good, absl::string_view field, double got,
+                           absl::string_view expected) {
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("forecast.", field, ": got ", got, ", expected ", expected));
@@ -34,7 +35,7 @@ absl::Status ResolveGrowingExperts(v1::ModelConfig* model, v1::ForecastRequest* 
     request->clear_growth();
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(Check(
+  RETURN_IF_ERROR(CheckForecast(
       request->num_steps() > 0 && request->num_steps() <= kForecastMaxSteps, "num_steps",
       static_cast<double>(request->num_steps()),
       absl::StrCat("1 to ", kForecastMaxSteps, ", the steps over which the active experts grow")));
@@ -43,23 +44,25 @@ absl::Status ResolveGrowingExperts(v1::ModelConfig* model, v1::ForecastRequest* 
 
 absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
   if (request.world_size() == 0) request.set_world_size(1);
-  RETURN_IF_ERROR(Check(request.world_size() > 0 && request.world_size() <= kForecastMaxRanks,
-                        "world_size", request.world_size(),
-                        absl::StrCat("1 to ", kForecastMaxRanks)));
-  if (request.micro_batch_size() == 0) request.set_micro_batch_size(1);
   RETURN_IF_ERROR(
-      Check(request.micro_batch_size() > 0 && request.micro_batch_size() <= kMaxMicroBatch,
-            "micro_batch_size", request.micro_batch_size(), absl::StrCat("1 to ", kMaxMicroBatch)));
+      CheckForecast(request.world_size() > 0 && request.world_size() <= kForecastMaxRanks,
+                    "world_size", request.world_size(), absl::StrCat("1 to ", kForecastMaxRanks)));
+  if (request.micro_batch_size() == 0) request.set_micro_batch_size(1);
+  RETURN_IF_ERROR(CheckForecast(
+      request.micro_batch_size() > 0 && request.micro_batch_size() <= kMaxMicroBatch,
+      "micro_batch_size", request.micro_batch_size(), absl::StrCat("1 to ", kMaxMicroBatch)));
   if (request.global_batch_size() == 0) {
     request.set_global_batch_size(request.world_size() * request.micro_batch_size());
   }
-  RETURN_IF_ERROR(Check(request.global_batch_size() >= request.world_size(), "global_batch_size",
-                        request.global_batch_size(), "at least one sequence a rank"));
-  RETURN_IF_ERROR(Check(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
-                        "gflops_per_rank", request.gflops_per_rank(), "a positive number"));
+  RETURN_IF_ERROR(CheckForecast(request.global_batch_size() >= request.world_size(),
+                                "global_batch_size", request.global_batch_size(),
+                                "at least one sequence a rank"));
   RETURN_IF_ERROR(
-      Check(std::isfinite(request.link_bytes_per_second()) && request.link_bytes_per_second() >= 0,
-            "link_bytes_per_second", request.link_bytes_per_second(), "a positive number"));
+      CheckForecast(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
+                    "gflops_per_rank", request.gflops_per_rank(), "a positive number"));
+  RETURN_IF_ERROR(CheckForecast(
+      std::isfinite(request.link_bytes_per_second()) && request.link_bytes_per_second() >= 0,
+      "link_bytes_per_second", request.link_bytes_per_second(), "a positive number"));
   return request;
 }
 

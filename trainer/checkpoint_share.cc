@@ -132,7 +132,7 @@ absl::StatusOr<ManifestEntry> CheckpointShare::WriteMoments(const fs::path& stag
   std::map<std::string, std::string> metadata = MomentsMetadata(range_, layout_);
   metadata["step"] = absl::StrCat(state_.step);
   std::vector<NamedValues> arrays = {{"m", shape, m_}, {"v", shape, v_}};
-  if (state_.has_average) arrays.push_back({kAverage, shape, average_});
+  if (state_.has_average) arrays.push_back({kAverageTensor, shape, average_});
   return WriteArrays(staging / OptimizerFileName(rank_, world_size_), arrays, std::move(metadata),
                      stop);
 }

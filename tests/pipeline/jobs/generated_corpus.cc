@@ -43,7 +43,8 @@ std::string Text(int domain, int topic, std::mt19937_64* random) {
   return text + "end";
 }
 
-std::string Line(const std::string& id, const std::string& text, const std::string& domain) {
+std::string DocumentLine(const std::string& id, const std::string& text,
+                         const std::string& domain) {
   return nlohmann::json{{"id", id}, {"text", text}, {"domain", domain}}.dump() + "\n";
 }
 
@@ -78,14 +79,14 @@ void WriteCorpus(const std::filesystem::path& path) {
   for (int i = 0; i < GeneratedCorpus::kUnique; ++i) {
     const int domain = i % 3;
     texts.push_back(Text(domain, (i / 3) % 6, &random));
-    file << Line("doc-" + std::to_string(i), texts.back(), kDomains[domain]);
+    file << DocumentLine("doc-" + std::to_string(i), texts.back(), kDomains[domain]);
     if (i == 20) file << "{\"text\": \n";
-    if (i == 30) file << Line("blank", "  \n", "code");
-    if (i == 40) file << Line("doc-3", "A repeated id.", "law");
+    if (i == 30) file << DocumentLine("blank", "  \n", "code");
+    if (i == 40) file << DocumentLine("doc-3", "A repeated id.", "law");
   }
   for (int i = 0; i < GeneratedCorpus::kDuplicates; ++i) {
     const std::string text = texts[static_cast<size_t>(9 * i)];
-    file << Line("copy-" + std::to_string(i), i < 2 ? text : text + " " + Word(5), "prose");
+    file << DocumentLine("copy-" + std::to_string(i), i < 2 ? text : text + " " + Word(5), "prose");
   }
 }
 

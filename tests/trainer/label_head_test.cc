@@ -16,6 +16,7 @@
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
+#include "tests/trainer/finetuning_fixture.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/gradient_pass.h"
 #include "trainer/parallel/threaded_communicator.h"
@@ -31,11 +32,6 @@ using absl::StatusCode;
 using testing::HasSubstr;
 
 constexpr int64_t kExamples = 36;
-
-fs::path NewestOf(const RunDirectory& run) {
-  std::vector<std::string> skipped;
-  return **NewestGoodCheckpoint(run.checkpoints(), &skipped);
-}
 
 class LabelHeadTest : public testing::TestWithParam<bool> {
  protected:

@@ -1,8 +1,49 @@
 #include "cli/evaluation_flags.h"
 
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
+#include "formats/manifest.h"
+#include "runs/run_directory.h"
 
 namespace braid {
+namespace {
+
+// Returns the file that marks a directory above `path` as one of braid's; nullopt if none does.
+std::optional<std::filesystem::path> MarkerAbove(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path directory = std::filesystem::absolute(path, error);
+  while (!error && directory.has_relative_path()) {
+    directory = directory.parent_path();
+    for (const std::filesystem::path& marker :
+         {RunDirectory(directory).spec(), directory / kManifestName}) {
+      std::error_code missing;
+      if (std::filesystem::exists(marker, missing)) return marker;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+CLI::Validator OutsideOfRecords() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::filesystem::path path = text;
+        const std::string extension = absl::AsciiStrToLower(path.extension().string());
+        if (extension == ".html" || extension == ".csv" || text == "-") return std::string();
+        const std::optional<std::filesystem::path> marker = MarkerAbove(path);
+        if (!marker.has_value()) return std::string();
+        return absl::StrCat("got ", text, ", which is in the directory of ",
+                            marker->filename().string(),
+                            ", expected another directory or a name that ends in .html or .csv");
+      },
+      "");
+}
 
 void AddModel(CLI::App* command, std::string* model) {
   command->add_option("model", *model, "Run id, run directory or checkpoint directory")->required();
@@ -19,7 +60,8 @@ void AddTaskFiles(CLI::App* command, const std::string& flag, std::string* direc
 }
 
 void AddPage(CLI::App* command, std::string* path) {
-  command->add_option("-o,--output", *path, "Write an HTML page with charts to this file");
+  command->add_option("-o,--output", *path, "Write an HTML page with charts to this file")
+      ->check(OutsideOfRecords());
 }
 
 void AddActiveExperts(CLI::App* command, int32_t* active_experts) {

@@ -11,6 +11,11 @@
 
 namespace braid {
 
+// Accepts a path to write a page or a table to. Below the directory of a run, a checkpoint or a
+// dataset only names in .html and .csv are accepted: braid's own files there never have these, so
+// none of them is overwritten.
+CLI::Validator OutsideOfRecords();
+
 // Adds the required argument MODEL.
 void AddModel(CLI::App* command, std::string* model);
 

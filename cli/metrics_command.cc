@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/metrics_files.h"
 #include "client/terminal/metrics_table.h"
 #include "nlohmann/json.hpp"
@@ -101,8 +102,11 @@ void AddMetricsCommand(CommandLine& program) {
   CLI::App* command = program.app.add_subcommand(
       "metrics", "Summarize or export the metrics of training runs (CSV, TensorBoard)");
   command->add_option("runs", options->runs, "Run ids or run directories")->required();
-  CLI::Option* csv = command->add_option(
-      "--csv", options->csv, "Write all series of one run to a CSV file; - is standard output");
+  CLI::Option* csv =
+      command
+          ->add_option("--csv", options->csv,
+                       "Write all series of one run to a CSV file; - is standard output")
+          ->check(OutsideOfRecords());
   command
       ->add_option("--tensorboard", options->tensorboard,
                    "Write TensorBoard event files to this directory, in a folder per run")

@@ -4,6 +4,7 @@
 #include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/evaluation_flags.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {
@@ -51,8 +52,10 @@ void AddReportCommand(CommandLine& program) {
   CLI::App* command =
       program.app.add_subcommand("report", "Write a self-contained HTML report that compares runs");
   command->add_option("runs", options->runs, "Run ids or run directories")->required();
-  command->add_option("-o,--output", options->output,
-                      "Output file (default: report.html; none with --json)");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Output file (default: report.html; none with --json)")
+      ->check(OutsideOfRecords());
   command->footer(
       "With --json, the data of the report is printed to standard output; docs/report.md\n"
       "describes it.\n\n"

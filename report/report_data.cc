@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "proto/message_json.h"
 #include "report/loss_findings.h"
 #include "report/report_page.h"
@@ -28,9 +30,36 @@ Json CurveJson(const std::vector<PlotPoint>& points) {
   return {{"tokens", tokens}, {"values", values}};
 }
 
+// Replaces the numbers that the JSON of a message has as strings, since JSON cannot express them,
+// by null: "NaN", "Infinity" and "-Infinity". A text field may have one of these as its value.
+void NullNonFinite(const google::protobuf::Descriptor& type, Json* json) {
+  using google::protobuf::FieldDescriptor;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const auto found = json->find(field.name());
+    if (found == json->end() || field.is_map()) continue;
+    const auto correct = [&field](Json* value) {
+      const FieldDescriptor::CppType kind = field.cpp_type();
+      const bool is_number =
+          kind == FieldDescriptor::CPPTYPE_DOUBLE || kind == FieldDescriptor::CPPTYPE_FLOAT;
+      if (is_number && value->is_string()) *value = nullptr;
+      if (value->is_object()) NullNonFinite(*field.message_type(), value);
+    };
+    if (field.is_repeated()) {
+      for (Json& element : *found) correct(&element);
+    } else {
+      correct(&*found);
+    }
+  }
+}
+
 Json MessageJson(const google::protobuf::Message& message) {
   const std::optional<std::string> text = MessageToJson(message);
-  return text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json(nullptr);
+  if (!text.has_value()) return nullptr;
+  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return nullptr;
+  NullNonFinite(*message.GetDescriptor(), &json);
+  return json;
 }
 
 std::vector<PlotPoint> SpeedCurve(const ReportRun& run) {

@@ -159,6 +159,27 @@ TEST(ReportDataTest, HasTheCurvesAndComparisonsOfThePage) {
   EXPECT_GT(data["comparisons"][0]["loss_difference"].get<double>(), 0.05);
 }
 
+// The domain has the name of a number that JSON cannot express.
+TEST(ReportDataTest, NonFiniteNumbersOfEvaluationsAndTasksAreNull) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  v1::Evaluation& evaluation = *runs[1].evaluation;
+  evaluation.mutable_total()->set_loss(std::nan(""));
+  evaluation.mutable_domains(0)->set_domain("NaN");
+  evaluation.mutable_domains(0)->set_loss(-INFINITY);
+  evaluation.mutable_domains(0)->mutable_routing(2)->set_weights(3, INFINITY);
+  v1::TasksResult tasks;
+  tasks.add_results()->add_metrics()->set_value(INFINITY);
+  runs[1].tasks = tasks;
+  const nlohmann::json run = nlohmann::json::parse(ReportData(runs))["runs"][1];
+  const nlohmann::json& domain = run["evaluation"]["domains"][0];
+  EXPECT_EQ(domain["domain"], "NaN");
+  EXPECT_TRUE(domain["loss"].is_null());
+  EXPECT_TRUE(domain["routing"][2]["weights"][3].is_null());
+  EXPECT_TRUE(domain["routing"][2]["weights"][0].is_number());
+  EXPECT_TRUE(run["evaluation"]["total"]["loss"].is_null());
+  EXPECT_TRUE(run["tasks"]["results"][0]["metrics"][0]["value"].is_null());
+}
+
 TEST(ReportDataTest, DoesNotCompareADivergedRun) {
   std::vector<ReportRun> runs = SyntheticRuns();
   for (v1::StepMetrics& step : runs[1].metrics) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
 #include "pipeline/corpus/text_source.h"
 #include "pipeline/supervised/json_objects.h"
@@ -20,9 +21,19 @@ namespace {
 
 constexpr int64_t kMaxRecordFileBytes = int64_t{4} << 30;
 
+// As ReadText. Compressed data that are damaged or cut short are bad input like text that is not
+// JSON: INVALID_ARGUMENT, as is a decompression bomb.
+absl::StatusOr<std::optional<std::string>> ReadRecordText(const std::string& path) {
+  absl::StatusOr<std::optional<std::string>> text = ReadText(path, kMaxRecordFileBytes);
+  const absl::Status error = text.status();
+  const bool damaged = absl::IsDataLoss(error) && !IsSystemError(error);
+  if (!damaged && !IsDecompressionBomb(error)) return text;
+  return absl::InvalidArgumentError(error.message());
+}
+
 absl::Status ReadRecordFile(const std::string& path, const std::string& format_name,
                             const std::map<std::string, std::string>& fields, RecordSet* set) {
-  ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadText(path, kMaxRecordFileBytes));
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, ReadRecordText(path));
   if (!text.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": got more than ", kMaxRecordFileBytes,
                                                    " bytes of text, expected less; split it"));

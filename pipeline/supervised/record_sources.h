@@ -45,8 +45,8 @@ void AppendRecords(RecordSet more, RecordSet* set);
 // Reads JSON and JSON lines files, also compressed (.gz, .zst). Each file has records of one
 // format: `format`, or, if that is empty, the one that fits its first record. `fields` renames the
 // parts of records. Errors: those of FindRecordFormat, ForEachJsonObject, ConvertRecord and
-// TextSource; INVALID_ARGUMENT for a file without records, one that is named twice, and a renamed
-// part that the format of no file has.
+// TextSource; INVALID_ARGUMENT for a file without records, one that is named twice, damaged
+// compressed data, and a renamed part that the format of no file has.
 absl::StatusOr<RecordSet> ReadRecordFiles(std::span<const std::string> paths,
                                           const std::string& format,
                                           const std::map<std::string, std::string>& fields);

@@ -6,8 +6,10 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tests/base/crafted_files.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
@@ -108,6 +110,17 @@ TEST_F(RecordSourcesTest, ReadsArraysAndCompressedFilesWithLines) {
   ASSERT_THAT(packed.records, SizeIs(2));
   EXPECT_EQ(packed.records[1].place, path + ":3");
   EXPECT_EQ(packed.sources[0].format, "alpaca");
+}
+
+TEST_F(RecordSourcesTest, ACompressedFileThatIsCutShortIsBadInput) {
+  const std::string text = std::string(kAlpacaRecord) + "\n" + kAlpacaRecord + "\n";
+  for (const auto& [name, bytes] :
+       {std::pair("cut.jsonl.gz", Gzip(text)), std::pair("cut.jsonl.zst", Zstd(text))}) {
+    PutFile(scratch_ / name, bytes.substr(0, bytes.size() - 6));
+    const std::string path = (scratch_ / name).string();
+    EXPECT_FAILS(ReadRecordFiles(std::vector<std::string>{path}, "", {}),
+                 StatusCode::kInvalidArgument, path, "cut short");
+  }
 }
 
 TEST_F(RecordSourcesTest, ElementsThatBeginOnOneLineHavePlacesOfTheirOwn) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/check.h"
+#include "base/file_lock.h"
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "evaluation/tasks/task_spec.h"
@@ -65,6 +66,13 @@ v1::EvaluationResult EvaluationsOf(const v1::EvaluationResult& result, const std
     kept->mutable_total()->clear_routing();
   }
   return own;
+}
+
+// Blocks while another thread or process stores results in `directory`: of two at the same time,
+// one would be lost. Callers continue without a lock where they get none: on a file system without
+// locks, or if the lock file belongs to another user.
+absl::StatusOr<FileLock> LockResults(const fs::path& directory) {
+  return FileLock::Take(directory / "results.lock");
 }
 
 bool IsWritable(const fs::path& directory) { return access(directory.c_str(), W_OK) == 0; }
@@ -126,6 +134,7 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
   for (const v1::Evaluation& evaluation : result.evaluations()) {
     const fs::path run_dir = evaluation.model();
     if (!BelongsToRun(evaluation, result.dataset_dir()) || !IsWritable(run_dir)) continue;
+    const absl::StatusOr<FileLock> lock = LockResults(run_dir);
     if (HasUsualExperts(request, run_dir, evaluation)) {
       RETURN_IF_ERROR(WriteJson(evaluation, RunDirectory(run_dir).evaluation()));
     }
@@ -148,8 +157,9 @@ absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksR
   const auto is_standard = [&](const v1::TaskResult& task) {
     return HasUsualShots(task, has_label_head) && HasUsualExperts(request, run_dir, task);
   };
-  v1::TasksResult kept = KeptTasks(path, result.step());
   if (std::ranges::none_of(result.results(), is_standard)) return absl::OkStatus();
+  const absl::StatusOr<FileLock> lock = LockResults(tasks);
+  v1::TasksResult kept = KeptTasks(path, result.step());
   kept.set_model(result.model());
   kept.set_step(result.step());
   *kept.mutable_source() = result.source();

@@ -18,7 +18,8 @@ absl::Status KeepEvaluations(const v1::EvaluateRequest& request,
 // tasks without changes, their own number of shots (none for a label head), the number of active
 // experts that the run ends with, no routing seed, no noise, seed 0, all examples, and answers
 // stored in the run directory.
-// Scores of other tasks and routings at the same step are kept.
+// Scores of other tasks and routings at the same step are kept, also those that another thread or
+// process stores at the same time.
 absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksResult& result);
 
 }  // namespace braid

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
@@ -22,6 +23,18 @@ namespace {
 constexpr int kBusyTimeoutMs = 30000;
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
+
+// Returns the number in the id of a run, which may have been deleted; nullopt for any other string.
+std::optional<int64_t> RunNumber(const std::string& id) {
+  int64_t number = 0;
+  const bool parsed = id.starts_with("run-") && absl::SimpleAtoi(id.substr(4), &number);
+  return parsed && IdOf(number) == id ? std::optional(number) : std::nullopt;
+}
+
+absl::Status UnknownRun(const std::string& id, const std::filesystem::path& home) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
+}
 
 std::filesystem::path RunDatabasePath(const std::filesystem::path& state) {
   return state / "runs.sqlite";
@@ -244,8 +257,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Get(const std::string& id) {
   SQLite::Statement query(database, "SELECT * FROM runs WHERE id = ?");
   query.bind(1, id);
   if (query.executeStep()) return IntactRecordOf(query);
-  return absl::NotFoundError(
-      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; `braid runs` lists them"));
+  return UnknownRun(id, home);
 }
 
 absl::StatusOr<RunRecord> RunStore::Impl::Relaunch(const std::string& id, const RunOwner& limits) {
@@ -361,13 +373,14 @@ absl::StatusOr<std::vector<RunRecord>> RunStore::Active() const {
 
 absl::StatusOr<std::vector<RunRecord>> RunStore::List(const std::string& before,
                                                       int64_t limit) const {
+  const std::optional<int64_t> end =
+      before.empty() ? std::numeric_limits<int64_t>::max() : RunNumber(before);
+  if (!end.has_value()) return UnknownRun(before, impl_->home);
   return impl_->Guarded([&]() -> absl::StatusOr<std::vector<RunRecord>> {
     SQLite::Statement query(impl_->database,
-                            "SELECT * FROM runs WHERE number < COALESCE((SELECT number FROM runs"
-                            " WHERE id = ?), ?) ORDER BY number DESC LIMIT ?");
-    query.bind(1, before);
-    query.bind(2, std::numeric_limits<int64_t>::max());
-    query.bind(3, limit);
+                            "SELECT * FROM runs WHERE number < ? ORDER BY number DESC LIMIT ?");
+    query.bind(1, *end);
+    query.bind(2, limit);
     return impl_->Rows(query);
   });
 }

@@ -83,6 +83,7 @@ class RunStore {
   // Returns the record of a run. NotFound with the id and a hint; DataLoss for a damaged record.
   absl::StatusOr<RunRecord> Get(const std::string& id) const;
   // Returns at most `limit` runs, newest first, older than the run `before` unless that is empty.
+  // That run may have been deleted; NotFound for a string that is not the id of a run.
   absl::StatusOr<std::vector<RunRecord>> List(
       const std::string& before = "", int64_t limit = std::numeric_limits<int64_t>::max()) const;
 

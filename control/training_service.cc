@@ -268,10 +268,6 @@ absl::StatusOr<v1::ListRunsResponse> TrainingServiceImpl::Page(const v1::ListRun
   }
   const int32_t size =
       request.page_size() == 0 ? kMaxPageSize : std::min(request.page_size(), kMaxPageSize);
-  // A run whose record is damaged is in the list, so a page may end with it.
-  const absl::Status last =
-      request.page_token().empty() ? absl::OkStatus() : store_->Get(request.page_token()).status();
-  if (!last.ok() && !absl::IsDataLoss(last)) return last;
   ASSIGN_OR_RETURN(const auto records, store_->List(request.page_token(), size + 1));
   v1::ListRunsResponse page;
   size_t bytes = 0;

@@ -88,6 +88,17 @@ TEST_F(RunStoreTest, PagesCoverTheListOnce) {
   EXPECT_EQ(ids.back(), "run-000001");
 }
 
+TEST_F(RunStoreTest, APageFollowsARunThatWasDeleted) {
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(store_->Create("", "spec", 1).ok());
+  const RunRecord last = store_->List("", 2).value().back();
+  ASSERT_TRUE(store_->Delete(last, "alice", 2).ok());
+  const std::vector<RunRecord> next = store_->List(last.id, 2).value();
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_EQ(next[0].id, "run-000002");
+  EXPECT_EQ(next[1].id, "run-000001");
+  EXPECT_TRUE(absl::IsNotFound(store_->List("run-3").status()));
+}
+
 TEST_F(RunStoreTest, OwnersHaveLimitsOfActiveRunsAndRanks) {
   const RunOwner alice = {.principal = "alice", .ranks = 4, .max_runs = 2, .max_ranks = 10};
   const RunOwner bob = {.principal = "bob", .ranks = 4, .max_runs = 2, .max_ranks = 10};

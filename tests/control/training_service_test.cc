@@ -118,6 +118,19 @@ TEST_F(TrainingServiceTest, PagesCoverTheListOnceNewestFirst) {
   EXPECT_EQ(ids.back(), "run-000001");
 }
 
+TEST_F(TrainingServiceTest, TheRunAtTheEndOfAPageMayBeDeletedBeforeTheNextPage) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(store->Create("", "x", 1).ok());
+  v1::ListRunsRequest request;
+  request.set_page_size(2);
+  request.set_page_token(List(request).next_page_token());
+  ASSERT_EQ(request.page_token(), "run-000002");
+  ASSERT_TRUE(store->Delete(store->Get("run-000002").value(), "alice", 2).ok());
+  const v1::ListRunsResponse page = List(request);
+  ASSERT_EQ(page.runs_size(), 1);
+  EXPECT_EQ(page.runs(0).id(), "run-000001");
+}
+
 TEST_F(TrainingServiceTest, PageMayEndWithADamagedRecord) {
   const auto store = RunStore::Open(root_ / "home").value();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(store->Create("", "x", 1).ok());

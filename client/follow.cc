@@ -71,11 +71,6 @@ absl::Status OutlivingService(const absl::Status& ended, const std::string& id,
                                    "; follow it with: braid status ", id, " --watch"));
 }
 
-// Orders ids such as job-000009 and job-1000000 by their numbers.
-bool IsBefore(const std::string& id, const std::string& other) {
-  return id.size() != other.size() ? id.size() < other.size() : id < other;
-}
-
 // Notes which jobs run before the queued job `id`. A process without a server runs the queued jobs
 // of its home one after the other, also those that earlier commands left behind.
 void NoteJobsAhead(PipelineClient& client, const std::string& id, ProgressBoard& board) {
@@ -85,11 +80,13 @@ void NoteJobsAhead(PipelineClient& client, const std::string& id, ProgressBoard&
   const absl::StatusOr<v1::ListJobsResponse> jobs = client.ListJobs();
   if (!jobs.ok()) return;  // the note is only informational
   std::vector<std::string> ahead;
+  bool is_older = false;  // the newest job is the first of the list and the last of the queue
   for (const v1::Job& job : jobs->jobs()) {
-    if (job.id() == id) continue;
-    if (job.state() == v1::JOB_RUNNING) {
+    if (job.id() == id) {
+      is_older = true;
+    } else if (job.state() == v1::JOB_RUNNING) {
       ahead.insert(ahead.begin(), absl::StrCat(job.id(), " (running)"));
-    } else if (job.state() == v1::JOB_QUEUED && IsBefore(job.id(), id)) {
+    } else if (job.state() == v1::JOB_QUEUED && is_older) {
       ahead.push_back(absl::StrCat(job.id(), " (queued)"));
     }
   }

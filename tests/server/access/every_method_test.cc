@@ -14,44 +14,29 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "braid/v1/analysis.pb.h"
-#include "braid/v1/embedding.pb.h"
-#include "braid/v1/generation.pb.h"
-#include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.grpc.pb.h"
-#include "braid/v1/storage.pb.h"
-#include "braid/v1/training.pb.h"
 #include "server/access/access_policy.h"
 #include "server/access/token_file.h"
 #include "server/grpc_host.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
+#include "tests/server/access/served_methods.h"
 #include "tests/server/access/test_certificates.h"
 
 namespace braid {
 namespace every_method_test {
 
-using google::protobuf::DescriptorPool;
 using grpc::StatusCode;
 
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-// Returns all methods from the descriptors of the services, so that new methods are included.
+// Returns the paths of all methods, those of the standard services first.
 std::vector<std::string> EveryMethod() {
   std::vector<std::string> methods = {"/grpc.health.v1.Health/Check",
                                       "/grpc.health.v1.Health/Watch", kReflection};
-  for (const auto* file :
-       {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
-        v1::RoutingAnalysis::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
-        v1::EmbedRequest::descriptor()->file(), v1::SearchRequest::descriptor()->file(),
-        v1::DeleteRequest::descriptor()->file()}) {
-    EXPECT_GT(file->service_count(), 0) << file->name();
-    for (int s = 0; s < file->service_count(); ++s) {
-      for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        methods.push_back("/" + std::string(file->service(s)->full_name()) + "/" +
-                          std::string(file->service(s)->method(m)->name()));
-      }
-    }
+  for (const google::protobuf::MethodDescriptor* const method : ServedMethods()) {
+    methods.push_back("/" + std::string(method->service()->full_name()) + "/" +
+                      std::string(method->name()));
   }
   return methods;
 }

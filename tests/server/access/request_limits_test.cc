@@ -6,15 +6,11 @@
 #include <functional>
 #include <limits>
 
-#include "braid/v1/analysis.pb.h"
-#include "braid/v1/embedding.pb.h"
 #include "braid/v1/generation.pb.h"
-#include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"
-#include "braid/v1/storage.pb.h"
-#include "braid/v1/training.pb.h"
 #include "rpc/request_id.h"
 #include "tests/base/status_matchers.h"
+#include "tests/server/access/served_methods.h"
 
 namespace braid {
 namespace request_limits_test {
@@ -28,18 +24,7 @@ using testing::IsSupersetOf;
 
 std::vector<const Descriptor*> EveryRequest() {
   std::vector<const Descriptor*> requests;
-  for (const auto* file :
-       {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
-        v1::RoutingAnalysis::descriptor()->file(), v1::EmbedRequest::descriptor()->file(),
-        v1::SearchRequest::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
-        v1::DeleteRequest::descriptor()->file()}) {
-    EXPECT_GT(file->service_count(), 0) << file->name();
-    for (int s = 0; s < file->service_count(); ++s) {
-      for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        requests.push_back(file->service(s)->method(m)->input_type());
-      }
-    }
-  }
+  for (const auto* const method : ServedMethods()) requests.push_back(method->input_type());
   return requests;
 }
 

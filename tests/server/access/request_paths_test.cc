@@ -5,17 +5,14 @@
 #include <filesystem>
 #include <set>
 
-#include "braid/v1/analysis.pb.h"
 #include "braid/v1/conversion.pb.h"
-#include "braid/v1/embedding.pb.h"
 #include "braid/v1/generation.pb.h"
-#include "braid/v1/neighbors.pb.h"
 #include "braid/v1/pipeline.pb.h"
 #include "braid/v1/report.pb.h"
-#include "braid/v1/storage.pb.h"
 #include "braid/v1/training.pb.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
+#include "tests/server/access/served_methods.h"
 
 namespace braid {
 namespace request_paths_test {
@@ -37,18 +34,7 @@ void ExpectClassified(const Descriptor& type, std::set<const Descriptor*>* seen)
 
 TEST(RequestFieldsTest, EveryStringOfEveryRequestIsClassified) {
   std::set<const Descriptor*> seen;
-  for (const auto* file :
-       {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
-        v1::RoutingAnalysis::descriptor()->file(), v1::EmbedRequest::descriptor()->file(),
-        v1::SearchRequest::descriptor()->file(), v1::DeleteRequest::descriptor()->file(),
-        v1::GenerateRequest::descriptor()->file()}) {
-    EXPECT_GT(file->service_count(), 0) << file->name();
-    for (int s = 0; s < file->service_count(); ++s) {
-      for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        ExpectClassified(*file->service(s)->method(m)->input_type(), &seen);
-      }
-    }
-  }
+  for (const auto* const method : ServedMethods()) ExpectClassified(*method->input_type(), &seen);
   EXPECT_GT(seen.size(), 20U);
 }
 

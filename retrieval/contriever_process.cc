@@ -2,11 +2,13 @@
 
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -44,6 +46,47 @@ std::vector<std::string> Environment() {
   }
   return environment;
 }
+
+// Returns the processor time that a process has used; nullopt if the system does not report it.
+std::optional<std::chrono::nanoseconds> ProcessorTime(pid_t pid) {
+  clockid_t of_process = 0;
+  timespec used = {};
+  if (clock_getcpuclockid(pid, &of_process) != 0 || clock_gettime(of_process, &used) != 0) {
+    return std::nullopt;
+  }
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+// Recognizes a process that hangs while it is waited for. A slow encoder may take an hour for a
+// call, so the duration of a call says little; but it uses processor time all along.
+class HangWatch {
+ public:
+  HangWatch(pid_t pid, std::chrono::milliseconds max_idle) : pid_(pid), max_idle_(max_idle) {}
+
+  // Returns DEADLINE_EXCEEDED if the process has used no processor time for `max_idle`. Called
+  // several times a second during a wait.
+  absl::Status Check() {
+    // A longer pause means that this process was stopped, and the other probably with it.
+    constexpr std::chrono::nanoseconds kLongestPause = std::chrono::seconds(1);
+    const std::chrono::nanoseconds pause = std::chrono::steady_clock::now() - checked_;
+    checked_ += pause;
+    const std::optional<std::chrono::nanoseconds> used = ProcessorTime(pid_);
+    const bool is_idle = used.has_value() && used == used_;
+    used_ = used;
+    idle_ = is_idle ? idle_ + std::min(pause, kLongestPause) : std::chrono::nanoseconds(0);
+    if (idle_ < max_idle_) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        absl::StrCat(kProgramName, " hangs: process ", pid_, " used no processor time for ",
+                     static_cast<double>(max_idle_.count()) / 1000, " s"));
+  }
+
+ private:
+  const pid_t pid_;
+  const std::chrono::milliseconds max_idle_;
+  std::chrono::steady_clock::time_point checked_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::nanoseconds> used_;
+  std::chrono::nanoseconds idle_{0};
+};
 
 }  // namespace
 
@@ -100,6 +143,15 @@ class ContrieverProcess::Child {
   EmbedderConnection& connection() { return connection_; }
   pid_t pid() const { return process_->pid(); }
 
+  // Returns the check for one wait for the process: that of the options, then whether it hangs.
+  StopCheck KeepGoing(const ContrieverProcessOptions& options) const {
+    return [keep_going = options.keep_going,
+            watch = HangWatch(pid(), options.max_idle)]() mutable -> absl::Status {
+      if (keep_going) RETURN_IF_ERROR(keep_going());
+      return watch.Check();
+    };
+  }
+
   // Returns why the connection failed with `status`: how the process ended if it has closed its
   // end, `status` otherwise. Ends the process.
   absl::Status Explain(const absl::Status& status) {
@@ -131,8 +183,9 @@ absl::StatusOr<std::unique_ptr<ContrieverProcess>> ContrieverProcess::Start(
     const ContrieverProcessOptions& options) {
   std::unique_ptr<ContrieverProcess> process(new ContrieverProcess(options));
   ASSIGN_OR_RETURN(process->child_, Child::Start(options));
-  auto hello = process->child_->connection().ReceiveHello(options.keep_going);
-  if (!hello.ok()) return process->child_->Explain(hello.status());
+  Child& child = *process->child_;
+  auto hello = child.connection().ReceiveHello(child.KeepGoing(options));
+  if (!hello.ok()) return child.Explain(hello.status());
   process->hello_ = *std::move(hello);
   return process;
 }
@@ -140,7 +193,7 @@ absl::StatusOr<std::unique_ptr<ContrieverProcess>> ContrieverProcess::Start(
 absl::Status ContrieverProcess::Restart() const {
   child_.reset();
   ASSIGN_OR_RETURN(child_, Child::Start(options_));
-  const auto hello = child_->connection().ReceiveHello(options_.keep_going);
+  const auto hello = child_->connection().ReceiveHello(child_->KeepGoing(options_));
   if (!hello.ok()) return child_->Explain(hello.status());
   if (hello->fingerprint == hello_.fingerprint) return absl::OkStatus();
   child_.reset();
@@ -151,7 +204,8 @@ absl::Status ContrieverProcess::Restart() const {
 
 absl::StatusOr<int64_t> ContrieverProcess::EmbedOnce(std::span<const std::string_view> texts,
                                                      std::span<float> vectors) const {
-  const auto num_truncated = child_->connection().Embed(texts, vectors, options_.keep_going);
+  const auto num_truncated =
+      child_->connection().Embed(texts, vectors, child_->KeepGoing(options_));
   if (num_truncated.ok() || child_->connection().usable()) return num_truncated;
   const absl::Status status = child_->Explain(num_truncated.status());
   child_.reset();
@@ -188,6 +242,7 @@ absl::StatusOr<int64_t> ContrieverProcess::EmbedSome(std::span<const std::string
   if (fresh) RETURN_IF_ERROR(Restart());
   absl::StatusOr<int64_t> num_truncated = EmbedOnce(texts, vectors);
   const bool died = child_ == nullptr && (absl::IsResourceExhausted(num_truncated.status()) ||
+                                          absl::IsDeadlineExceeded(num_truncated.status()) ||
                                           absl::IsInternal(num_truncated.status()));
   if (died && !fresh) {
     RETURN_IF_ERROR(Restart());

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -36,6 +37,9 @@ struct ContrieverProcessOptions {
   // Called every 50 ms while texts are embedded. An error ends the process at once; the next call
   // starts another.
   StopCheck keep_going = nullptr;
+  // Maximum time that the process may spend on texts, or on reading the model, without using any
+  // processor time. After that it hangs: it is killed and counts as dead.
+  std::chrono::milliseconds max_idle{300'000};
 };
 
 // Thread-safe; concurrent calls alternate after every 256 texts.
@@ -43,7 +47,8 @@ class ContrieverProcess final : public Embedder {
  public:
   // Starts the process and waits until it has read the model. Errors: those of
   // ContrieverEmbedder::Load; NOT_FOUND if the program does not exist; RESOURCE_EXHAUSTED if the
-  // process was killed, for example by the kernel when memory ran out.
+  // process was killed, for example by the kernel when memory ran out; DEADLINE_EXCEEDED if it
+  // hangs.
   static absl::StatusOr<std::unique_ptr<ContrieverProcess>> Start(
       const ContrieverProcessOptions& options);
   ~ContrieverProcess() override;
@@ -52,8 +57,9 @@ class ContrieverProcess final : public Embedder {
   std::string fingerprint() const override { return hello_.fingerprint; }
   int64_t preferred_batch_texts() const override { return kContrieverBatchTexts; }
 
-  // Embeds texts. If the process dies, it is restarted once per 256 texts. RESOURCE_EXHAUSTED if
-  // the second process is killed too; FAILED_PRECONDITION if the model has changed since Start.
+  // Embeds texts. If the process dies or hangs, it is restarted once per 256 texts.
+  // RESOURCE_EXHAUSTED if the second process is killed too, DEADLINE_EXCEEDED if it hangs;
+  // FAILED_PRECONDITION if the model has changed since Start.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;
   absl::StatusOr<int64_t> EmbedAndCountCut(std::span<const std::string_view> texts,

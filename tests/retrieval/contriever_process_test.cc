@@ -128,6 +128,22 @@ TEST_F(ContrieverProcessTest, EndsAtOnceWhenCancelled) {
   EXPECT_OK(Embed(*embedder, {"abc"}));
 }
 
+TEST_F(ContrieverProcessTest, ReplacesAProcessThatHangs) {
+  ASSERT_OK_AND_ASSIGN(const auto embedder, Start({.max_idle = std::chrono::seconds(2)}));
+  ASSERT_OK_AND_ASSIGN(const auto before, Embed(*embedder, {"abc d"}));
+  const pid_t first = embedder->pid();
+  ASSERT_EQ(kill(first, SIGSTOP), 0);
+  ASSERT_OK_AND_ASSIGN(const auto after, Embed(*embedder, {"abc d"}));
+  EXPECT_NE(embedder->pid(), first);
+  EXPECT_EQ(before, after);
+  const std::filesystem::path program = scratch_ / "hangs";
+  PutFile(program, "#!/bin/sh\nexec sleep 60\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  setenv("BRAID_EMBEDDER_PROGRAM", program.c_str(), 1);
+  EXPECT_FAILS(Start({.max_idle = std::chrono::milliseconds(200)}),
+               absl::StatusCode::kDeadlineExceeded, "braid-embedder hangs", "for 0.2 s");
+}
+
 TEST_F(ContrieverProcessTest, ServesManyThreads) {
   const ContrieverProcess& embedder = Shared();
   std::mt19937 random(1);

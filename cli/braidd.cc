@@ -62,6 +62,8 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
   add("--quota-ranks", quotas.ranks, "Maximum ranks of runs that have not ended");
   add("--quota-watches", quotas.watches, "Maximum open watches of jobs and of runs, each,");
   add("--quota-descriptions", quotas.descriptions, "Maximum concurrent corpus descriptions");
+  add("--quota-evaluations", quotas.evaluations,
+      "Maximum concurrent evaluations, analyses, exports, imports and conversions of models");
 }
 
 void AddConnections(CLI::App& app, braid::ConnectionLimits& limits) {

@@ -18,6 +18,7 @@
 #include "report/report_page.h"
 #include "report/report_run.h"
 #include "report/routing_page.h"
+#include "rpc/grpc_caller.h"
 #include "rpc/grpc_status.h"
 #include "runs/forecast.h"
 #include "runs/metrics_export/metrics_export.h"
@@ -43,8 +44,9 @@ AnalysisServiceImpl::AnalysisServiceImpl(const ControlOptions& options,
                                          std::unique_ptr<RunStore> store)
     : store_(std::move(store)),
       // Absolute, as all paths of a request: the child runs in the root directory.
-      child_(options.trainer_binary.string(),
-             std::filesystem::absolute(options.home) / "requests") {}
+      child_(options.trainer_binary.string(), std::filesystem::absolute(options.home) / "requests"),
+      evaluations_("evaluations", options.max_evaluations,
+                   "wait for one to end, or ask for a higher --quota-evaluations") {}
 
 absl::StatusOr<std::filesystem::path> AnalysisServiceImpl::DirectoryOf(
     const std::string& model) const {
@@ -86,6 +88,7 @@ template <class Event, class Request>
 absl::Status AnalysisServiceImpl::StreamChild(
     const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
     grpc::ServerWriter<Event>* writer, const std::function<absl::Status(Event&)>& on_result) {
+  ASSIGN_OR_RETURN(const PrincipalQuota::Place place, evaluations_.Take(PrincipalOf(*context)));
   bool has_result = false;
   const auto forward = [&](std::string_view line) -> absl::Status {
     ASSIGN_OR_RETURN(Event event, ParseChildEvent<Event>(line));
@@ -126,6 +129,7 @@ template <class Request, class Response>
 absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& request,
                                            int num_threads, grpc::ServerContext* context,
                                            Response* response) {
+  ASSIGN_OR_RETURN(const PrincipalQuota::Place place, evaluations_.Take(PrincipalOf(*context)));
   bool answered = false;
   const auto keep = [&](std::string_view line) -> absl::Status {
     ASSIGN_OR_RETURN(*response, ParseChildEvent<Response>(line));

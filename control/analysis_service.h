@@ -17,6 +17,7 @@
 #include "control/control_service.h"
 #include "control/model_child.h"
 #include "control/run_store.h"
+#include "rpc/principal_quota.h"
 
 namespace braid {
 
@@ -78,6 +79,7 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
 
   const std::unique_ptr<RunStore> store_;
   const ModelChild child_;
+  PrincipalQuota evaluations_;  // one place for each child
 };
 
 }  // namespace braid

@@ -31,10 +31,12 @@ struct ControlOptions {
   std::string mpirun = "mpirun";
   // Starts a command on another host; empty: ssh. See LauncherPrograms.
   std::string remote_agent = {};
-  // Limits per principal: active runs, their ranks, open watches. 0: no limit.
+  // Limits per principal: active runs, their ranks, open watches, and calls in progress of
+  // AnalysisService that compute with a model. 0: no limit.
   int64_t max_runs = 0;
   int64_t max_ranks = 0;
   int64_t max_watches = 0;
+  int64_t max_evaluations = 0;
   // Options of GenerationService; the program in them is replaced by trainer_binary.
   ModelServerOptions serving = {};
 };

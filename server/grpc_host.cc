@@ -71,6 +71,7 @@ ControlOptions ControlOptionsFor(const HostOptions& options) {
   control.max_runs = options.quotas.runs;
   control.max_ranks = options.quotas.ranks;
   control.max_watches = options.quotas.watches;
+  control.max_evaluations = options.quotas.evaluations;
   control.serving.max_models = options.serving.models;
   control.serving.max_active = options.serving.active;
   control.serving.max_waiting = options.serving.queue;

@@ -48,6 +48,7 @@ struct Quotas {
   int64_t ranks = 4096;      // in total over runs that have not ended
   int64_t watches = 2000;    // open watches of jobs, and as many of runs
   int64_t descriptions = 8;  // DescribeCorpus calls in progress
+  int64_t evaluations = 0;   // calls in progress of AnalysisService that compute with a model
 };
 
 // Options of the generation service; docs/generation.md describes them.

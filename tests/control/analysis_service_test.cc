@@ -18,7 +18,9 @@ class AnalysisServiceTest : public ControlFixture {
   AnalysisServiceTest() {
     run_dir_ = RunStore::Open(root_ / "home").value()->Create("", "spec", 1).value().run_dir;
     EXPECT_TRUE(RunDirectory(run_dir_).WriteSpec(Spec("toy <run>")).ok());
-    service_ = MakeAnalysisService(Options()).value();
+    ControlOptions options = Options();
+    options.max_evaluations = 1;
+    service_ = MakeAnalysisService(options).value();
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
@@ -123,6 +125,31 @@ TEST_F(AnalysisServiceTest, FailureCarriesTheMessageOfTheChild) {
   const grpc::Status status = Evaluate(request, &events);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(status.error_message(), "/missing is not a dataset");
+}
+
+TEST_F(AnalysisServiceTest, APrincipalHasALimitedNumberOfEvaluationsAtATime) {
+  v1::EvaluateRequest endless;
+  endless.add_models("run-000001");
+  endless.set_dataset_dir("/endless");
+  grpc::ClientContext first;
+  const auto reader = stub_->Evaluate(&first, endless);
+  v1::EvaluateEvent event;
+  ASSERT_TRUE(reader->Read(&event));
+  v1::EvaluateRequest request;
+  request.add_models("run-000001");
+  std::vector<v1::EvaluateEvent> events;
+  const grpc::Status refused = Evaluate(request, &events);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("--quota-evaluations"));
+  v1::ExportRequest export_request;
+  export_request.set_model("run-000001");
+  export_request.set_output_dir("relative/out");
+  v1::ExportResponse response;
+  EXPECT_EQ(stub_->Export(&context_, export_request, &response).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  first.TryCancel();
+  EXPECT_FALSE(reader->Finish().ok());
+  EXPECT_TRUE(Eventually([&] { return Evaluate(request, &events).ok(); }));
 }
 
 TEST_F(AnalysisServiceTest, PathThatIsNotAModelIsRefused) {

@@ -48,6 +48,10 @@ class Embedder {
   // preference. Vectors can depend, by rounding, on which texts share a call; calls of this many
   // texts of the same sequence give the same bytes on every machine.
   virtual int64_t preferred_batch_texts() const { return 0; }
+
+  // Returns the texts that are embedded together: a call consists of groups of this many, one after
+  // the other. preferred_batch_texts() is a multiple of it.
+  virtual int64_t group_texts() const { return preferred_batch_texts(); }
 };
 
 }  // namespace braid

@@ -34,8 +34,7 @@ absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
           kMaxEmbeddingMessageBytes - kFramingBytes,
           " of one request to an embedding server; cut long documents with ingest.split_bytes"));
     }
-    const bool full = batches.empty() || bytes + text_bytes > target_bytes ||
-                      i - batches.back().begin >= max_texts;
+    const bool full = batches.empty() || bytes + text_bytes > target_bytes || i % max_texts == 0;
     if (full) {
       batches.push_back({i, i});
       bytes = 0;

@@ -25,7 +25,9 @@ struct EmbeddingBatch {
 };
 
 // Divides texts, in order, into batches of about `target_bytes` and at most `target_texts`; a
-// longer text is a batch of its own. INVALID_ARGUMENT for a text that does not fit into a message.
+// longer text is a batch of its own. A batch begins at each multiple of `target_texts`, so that the
+// batches of a group of texts do not depend on the groups before it. INVALID_ARGUMENT for a text
+// that does not fit into a message.
 absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
     std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
     int64_t target_texts);

@@ -35,6 +35,8 @@ int64_t EmbeddingClient::preferred_batch_texts() const {
   return replicas_->preferred_batch_texts();
 }
 
+int64_t EmbeddingClient::group_texts() const { return replicas_->group_texts(); }
+
 absl::Status EmbeddingClient::Embed(std::span<const std::string_view> texts,
                                     std::span<float> vectors) const {
   return EmbedAndCountCut(texts, vectors).status();

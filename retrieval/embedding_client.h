@@ -71,6 +71,8 @@ class EmbeddingClient final : public Embedder {
                                            std::span<float> vectors) const override;
   // Returns batches of the size that the replicas prefer, enough to keep all of them busy.
   int64_t preferred_batch_texts() const override;
+  // Returns the texts of a batch, which do not depend on the number of replicas.
+  int64_t group_texts() const override;
   // Returns the fingerprint of the replicas: vectors equal those of their embedder.
   std::string fingerprint() const override;
 

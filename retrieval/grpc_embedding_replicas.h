@@ -40,6 +40,7 @@ class EmbeddingReplicas {
   absl::StatusOr<int64_t> Embed(std::span<const std::string_view> texts, std::span<float> vectors);
 
   int64_t preferred_batch_texts() const;
+  int64_t group_texts() const { return batch_texts_; }
   int32_t dimension() const { return dimension_; }
   const std::string& fingerprint() const { return fingerprint_; }
 

@@ -39,17 +39,19 @@ constexpr char kTruncatedField[] = "num_truncated";
 constexpr int64_t kBatchBytes = int64_t{8} << 20;
 constexpr int64_t kEmbedBatchDocuments = 8192;  // 16 MiB of vectors of 512 floats
 
-// The size of a batch, and the cost of embedding a byte relative to other stages.
+// The size of a batch, which has one or more groups of documents, and the cost of embedding a byte
+// relative to other stages.
 struct Pace {
-  int64_t batch_bytes, batch_documents;
+  int64_t group_bytes, group_documents, batch_documents;
   int64_t weight = 1;
 };
 
 Pace PaceOf(const EmbedPlan& plan, const StageWriter& stage) {
   // A BERT encoder takes about a hundred times as long per byte as the other stages, and its
-  // rounding depends on the texts of a batch, so its batches must not depend on the chunk size.
-  if (plan.batch_texts > 0) return {kBatchBytes, plan.batch_texts, 64};
-  return {std::min(kBatchBytes, stage.chunk_bytes()), kEmbedBatchDocuments};
+  // rounding depends on the texts of a group, so its groups must depend neither on the chunk size
+  // nor on the size of a batch, which grows with the number of servers.
+  if (plan.batch_texts > 0) return {kBatchBytes, plan.group_texts, plan.batch_texts, 64};
+  return {std::min(kBatchBytes, stage.chunk_bytes()), kEmbedBatchDocuments, kEmbedBatchDocuments};
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddingClient>> ConnectRemote(const v1::EmbedderConfig& config,
@@ -192,7 +194,8 @@ class VectorPass {
     for (int64_t begin = left_.position; begin < documents_.size();) {
       position_ = PositionAt(begin);
       RETURN_IF_ERROR(progress_(position_));
-      const int64_t end = documents_.ChunkEnd(begin, pace_.batch_bytes, pace_.batch_documents);
+      const int64_t end = documents_.ChunksEnd(begin, pace_.group_bytes, pace_.group_documents,
+                                               pace_.batch_documents);
       RETURN_IF_ERROR(EmbedBatch(begin, end, &writer));
       const int64_t work = documents_.TextBytes(begin, end) * pace_.weight;
       if (stage_->CountWork(work)) RETURN_IF_ERROR(SavePoint(end, &writer));
@@ -273,12 +276,13 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
                                             config, [&] { return progress(0, 0); }, progress));
     plan.fingerprint = client->fingerprint();
     plan.batch_texts = client->preferred_batch_texts();
+    plan.group_texts = client->group_texts();
   } else if (config.kind() == "contriever") {
     ASSIGN_OR_RETURN(
         const ContrieverDirectory model,
         ContrieverDirectory::Open(config.model_dir(), config.max_tokens(), PrefixOf(config)));
     ASSIGN_OR_RETURN(plan.fingerprint, model.Fingerprint());
-    plan.batch_texts = kContrieverBatchTexts;
+    plan.batch_texts = plan.group_texts = kContrieverBatchTexts;
   } else if (config.kind() == "static") {
     ASSIGN_OR_RETURN(const auto embedder, StaticEmbedder::Load({.directory = config.model_dir()}));
     plan.fingerprint = embedder->fingerprint();

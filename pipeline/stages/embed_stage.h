@@ -32,8 +32,9 @@ struct EmbedPlan {
   std::string key;  // names the output in the store
   // The fingerprint of an embedder that its settings do not fully determine, else "".
   std::string fingerprint;
-  // Embedder::preferred_batch_texts().
+  // Embedder::preferred_batch_texts() and group_texts().
   int64_t batch_texts = 0;
+  int64_t group_texts = 0;
 };
 
 // Determines the key of the output. The key contains the fingerprint of a remote embedder, not its

@@ -204,6 +204,18 @@ int64_t DocumentStore::ChunkEnd(int64_t begin, int64_t max_bytes, int64_t max_do
   return std::min({std::max(end, begin + 1), begin + max_documents, size()});
 }
 
+int64_t DocumentStore::ChunksEnd(int64_t begin, int64_t max_bytes, int64_t chunk_documents,
+                                 int64_t max_documents) const {
+  int64_t end = begin;
+  bool is_whole = true;
+  while (is_whole && end < size() && end - begin < max_documents) {
+    const int64_t chunk = end;
+    end = ChunkEnd(chunk, max_bytes, chunk_documents);
+    is_whole = end - chunk == chunk_documents;
+  }
+  return end;
+}
+
 std::vector<std::string_view> DocumentStore::Texts(int64_t begin, int64_t end) const {
   std::vector<std::string_view> texts;
   texts.reserve(static_cast<size_t>(end - begin));

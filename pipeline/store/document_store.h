@@ -101,6 +101,12 @@ class DocumentStore {
   // Returns the end of the longest run of documents from `begin` that has at most max_bytes of text
   // and max_documents documents, but at least one document. Requires: begin < size().
   int64_t ChunkEnd(int64_t begin, int64_t max_bytes, int64_t max_documents) const;
+  // Returns the end of consecutive chunks of ChunkEnd, `chunk_documents` each and `max_documents`
+  // in total. A chunk that has fewer, because of its bytes, is the last one. Where all chunks of
+  // the store begin does not depend on `max_documents`. Requires: that is a multiple of
+  // `chunk_documents`, and begin < size().
+  int64_t ChunksEnd(int64_t begin, int64_t max_bytes, int64_t chunk_documents,
+                    int64_t max_documents) const;
   // Returns the total length of the texts [begin, end).
   int64_t TextBytes(int64_t begin, int64_t end) const {
     return text_offsets_.values()[static_cast<size_t>(end)] -

@@ -61,6 +61,30 @@ TEST_F(DocumentStoreTest, LimitsChunksByBytesAndByDocuments) {
   EXPECT_THAT(store.Texts(2, 4), ElementsAre("1", "12"));
 }
 
+// Chunks of three documents or 12 bytes: [0, 3), [3, 5), [5, 8), [8, 9).
+TEST_F(DocumentStoreTest, ChunksDoNotDependOnHowManyAreTakenAtATime) {
+  Write({{"a", "1", "d"},
+         {"b", "1", "d"},
+         {"c", "1", "d"},
+         {"d", "123456", "d"},
+         {"e", "123456", "d"},
+         {"f", "1", "d"},
+         {"g", "1", "d"},
+         {"h", "1", "d"},
+         {"i", "1", "d"}});
+  const DocumentStore store = Open();
+  const auto ends = [&](int64_t max_documents) {
+    std::vector<int64_t> found;
+    for (int64_t begin = 0; begin < store.size(); begin = found.back()) {
+      found.push_back(store.ChunksEnd(begin, 12, 3, max_documents));
+    }
+    return found;
+  };
+  EXPECT_THAT(ends(3), ElementsAre(3, 5, 8, 9));
+  EXPECT_THAT(ends(6), ElementsAre(5, 9)) << "the short chunk is the last one";
+  EXPECT_THAT(ends(9), ElementsAre(5, 9));
+}
+
 TEST_F(DocumentStoreTest, RefusesInconsistentFiles) {
   Write({{"a", "text", "d"}});
   std::ofstream(directory_ / "texts.bin", std::ios::app) << "more";

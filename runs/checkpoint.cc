@@ -220,7 +220,7 @@ std::string StateText(const CheckpointState& state) {
   if (!state.source_dtype.empty()) json["source_dtype"] = state.source_dtype;
   if (state.has_average) json["has_average"] = true;
   if (state.gate_penalty > 0) json["gate_penalty"] = state.gate_penalty;
-  if (state.validation.best_step > 0) {
+  if (state.validation.best_step > 0 || state.validation.num_worse > 0) {
     json["validation"] = {{"best_loss", state.validation.best_loss},
                           {"best_step", state.validation.best_step},
                           {"num_worse", state.validation.num_worse}};

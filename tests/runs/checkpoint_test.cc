@@ -358,6 +358,23 @@ TEST_F(CheckpointTest, LeavesNothingOfAFailedAttempt) {
   EXPECT_THAT(Names(), testing::ElementsAre("step-00000002"));
 }
 
+// Patience counts validations whose loss is not a number, also before the first one with a number.
+TEST_F(CheckpointTest, KeepsTheCountOfValidationsWithoutANumber) {
+  SingleProcess alone;
+  CheckpointWriterSettings settings;
+  settings.checkpoints = checkpoints_;
+  settings.tokenizer = root_ / "tokenizer.model";
+  settings.attempt = "x";
+  CheckpointWriter writer(&alone, settings);
+  Values values;
+  CheckpointSource source = Source(4, &values, 0, 1);
+  source.state.validation.num_worse = 1;
+  ASSERT_TRUE(writer.Start(source).ok() && writer.Finish().ok());
+  const auto state = ReadCheckpointState(CheckpointPath(checkpoints_, 4));
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->validation.num_worse, 1);
+}
+
 TEST(StoredPartialTest, BasesInTheSameHomeAreRelative) {
   v1::PartialCheckpoint partial;
   const auto stored = [&](const std::string& base, const std::string& directory) {

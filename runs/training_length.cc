@@ -49,12 +49,6 @@ absl::StatusOr<v1::TrainingLength> ResolveLength(const std::string& field,
   const auto batch = static_cast<double>(size.global_batch_size);
   v1::TrainingLength resolved;
   absl::Status set;
-  if (size.growth.growth_steps > 0 && !length.has_steps()) {
-    const auto steps = size.growth.StepsToRead(SequencesOf(length, size) - 1e-6);
-    set = SetSteps(field, static_cast<double>(steps), 1, &resolved);
-    if (!set.ok()) return set;
-    return resolved;
-  }
   if (length.has_steps()) {
     set = SetSteps(field, static_cast<double>(length.steps()), 1, &resolved);
   } else if (length.has_tokens()) {
@@ -63,6 +57,11 @@ absl::StatusOr<v1::TrainingLength> ResolveLength(const std::string& field,
   } else {
     set = SetSteps(field, length.epochs(), batch / static_cast<double>(size.num_instances),
                    &resolved);
+  }
+  // Smaller batches take more steps, so what is out of range with full ones has been refused.
+  if (set.ok() && size.growth.growth_steps > 0 && !length.has_steps()) {
+    const auto steps = size.growth.StepsToRead(SequencesOf(length, size) - 1e-6);
+    set = SetSteps(field, static_cast<double>(steps), 1, &resolved);
   }
   if (!set.ok()) return set;
   return resolved;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -65,6 +66,17 @@ TEST(TrainingLengthTest, ExactlyOneUnitInRange) {
     length.set_epochs(bad);
     EXPECT_THAT(error(length), HasSubstr("at least 0 and at most 2^32 steps"));
   }
+  // With a batch that grows over its first steps, too.
+  StepSize growing = kSize;
+  growing.growth = {.full = 4, .first = 1, .unit = 1, .growth_steps = 10};
+  for (const double bad : {-1.0, 1e30, std::numeric_limits<double>::quiet_NaN()}) {
+    length.set_epochs(bad);
+    EXPECT_THAT(std::string(ResolveLength("warmup", length, growing).status().message()),
+                HasSubstr("warmup: got " + absl::StrCat(bad)));
+  }
+  length.set_epochs(1);
+  // 1 + 1 + 1 + 1 + 2 + 2 + 2 + 3 + 3 + 3 instances, and five batches of 4 for the rest of the 37.
+  EXPECT_EQ(ResolveLength("warmup", length, growing)->steps(), 15);
   length.Clear();
   for (const double bad : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
     length.set_fraction(bad);

@@ -198,6 +198,10 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
     branch.clear_launch();
     branch.clear_world_size();
   }
+  // Other ranks share the cores of a machine in another way.
+  if (asked.has_launch() || (asked.has_world_size() && asked.world_size() != source.world_size())) {
+    branch.clear_threads_per_rank();
+  }
   // MergeFrom would add the unit of one length to that of another.
   if (asked.validation().has_every()) branch.mutable_validation()->clear_every();
   branch.MergeFrom(asked);

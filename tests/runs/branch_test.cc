@@ -156,6 +156,24 @@ TEST_F(BranchTest, RefusesOtherRanksWhereTheBatchGrows) {
   EXPECT_EQ(BranchSpec(stable_, 12, asked)->world_size(), 1);
 }
 
+// The oracle is a run that was launched with as many ranks.
+TEST_F(BranchTest, OtherRanksHaveTheirOwnThreads) {
+  stable_.set_threads_per_rank(1000);
+  const auto threads = [&](const v1::RunSpec& asked) {
+    return ResolveRunSpec(BranchSpec(stable_, 12, asked).value())->threads_per_rank();
+  };
+  v1::RunSpec asked, launched = TinySpec(dataset_, 24);
+  EXPECT_EQ(threads(asked), 1000);
+  asked.set_world_size(1);
+  EXPECT_EQ(threads(asked), 1000) << "no other ranks";
+  asked.set_world_size(2);
+  launched.set_world_size(2);
+  launched.clear_threads_per_rank();
+  EXPECT_EQ(threads(asked), ResolveRunSpec(launched)->threads_per_rank());
+  asked.set_threads_per_rank(3);
+  EXPECT_EQ(threads(asked), 3);
+}
+
 TEST_F(BranchTest, RefusesToEndWithinAWarmUp) {
   stable_.mutable_upcycling()->set_dense_fraction(0.5);
   stable_ = *ResolveRunSpec(stable_);

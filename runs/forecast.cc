@@ -68,7 +68,7 @@ absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
 
 // Returns the number of sequences of the rank with the most.
 int64_t SequencesOfARank(const v1::ForecastRequest& request) {
-  return (request.global_batch_size() + request.world_size() - 1) / request.world_size();
+  return (int64_t{request.global_batch_size()} + request.world_size() - 1) / request.world_size();
 }
 
 // Returns the bytes of keys and values of a sequence, those of second passes too, and of the inputs

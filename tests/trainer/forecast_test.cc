@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <sstream>
 
@@ -320,6 +322,18 @@ TEST(ForecastArithmeticTest, BadGrowthIsNamed) {
   request.mutable_growth()->set_last(17);
   EXPECT_FAILS(ForecastTraining(TokenChoiceModel(), request), absl::StatusCode::kInvalidArgument,
                "growth.last: got 17");
+}
+
+TEST(ForecastArithmeticTest, TheLargestBatchDoesNotOverflow) {
+  v1::ForecastRequest request;
+  request.set_world_size(2);
+  request.set_global_batch_size(std::numeric_limits<int32_t>::max());
+  const v1::ModelConfig model = Preset("tiny");
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast largest, ForecastTraining(model, request));
+  request.set_global_batch_size(2);
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast one, ForecastTraining(model, request));
+  EXPECT_NEAR(largest.step_flops() / one.step_flops(), 0x1p30, 1);  // sequences of a rank
+  EXPECT_EQ(largest.activation_bytes(), one.activation_bytes());
 }
 
 TEST(ForecastArithmeticTest, BadRequestsAreNamed) {

@@ -148,11 +148,22 @@ absl::Status CheckFits(const v1::ModelConfig& source, const v1::ModelConfig& ask
       absl::StrJoin(MoeLayers(source), ","), " as in the weights of init_from"));
 }
 
-// The segments of a dense model only divide its figures, so they are kept where they fit.
-void KeepDenseSegments(const v1::ModelConfig& source, v1::ModelConfig* shape) {
+// Returns whether the segments of a model from `source` only divide its figures: those of a dense
+// model, and where tokens choose experts without pools.
+bool HasIdleSegments(const v1::ModelConfig& source, const v1::ModelConfig& shape) {
+  const v1::RoutingConfig& routing = shape.routing();
+  if (source.routing().num_experts() > 1) {
+    return routing.router() == v1::TOKEN_CHOICE && !routing.token().has_document_pool();
+  }
+  return routing.num_experts() <= 1 && shape.preset().empty();
+}
+
+// Keeps idle segments of the source where they fit.
+void KeepIdleSegments(const v1::ModelConfig& source, const v1::ModelConfig& asked,
+                      v1::ModelConfig* shape) {
   const int64_t length = shape->sequence_length(), segment = source.routing().segment_length();
-  if (shape->routing().has_segment_length() || shape->routing().num_experts() > 1 ||
-      !shape->preset().empty() || length < 1 || segment < 1) {
+  if (asked.routing().has_segment_length() || length < 1 || segment < 1 ||
+      !HasIdleSegments(source, *shape)) {
     return;
   }
   shape->mutable_routing()->set_segment_length(
@@ -225,9 +236,8 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
       routing.clear_reset_at_documents();
     }
     *shape.mutable_routing() = routing;
-  } else {
-    KeepDenseSegments(source, &shape);
   }
+  KeepIdleSegments(source, asked, &shape);
   if (!shape.has_document_end() && source.has_document_end() && UsesDocumentEnd(shape)) {
     shape.set_document_end(source.document_end());
   }

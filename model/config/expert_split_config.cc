@@ -99,6 +99,8 @@ absl::StatusOr<v1::ModelConfig> ExpertSplitConfig(const v1::ModelConfig& dense,
   config.clear_preset();
   v1::RoutingConfig* routing = config.mutable_routing();
   routing->Clear();
+  // Segments divide the figures of either model, so that both can be compared.
+  routing->set_segment_length(dense.routing().segment_length());
   routing->set_router(v1::TOKEN_CHOICE);
   routing->set_num_experts(split.num_experts());
   for (const int layer : layers) routing->add_moe_layers(layer);

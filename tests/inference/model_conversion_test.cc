@@ -159,6 +159,18 @@ TEST(ModelConversionTest, NumbersOfExpertsThatDoNotFitNameTheNearest) {
   EXPECT_THAT(refused(0), HasSubstr("num_experts: got 0, expected at least 1"));
 }
 
+TEST(ModelConversionTest, SegmentsAreThoseOfTheDenseModel) {
+  v1::ModelConfig dense = ExportedConfig(1);
+  // The default, 256, divides only the last length.
+  for (const auto& [length, segment] : {std::pair(40, 8), {300, 300}, {300, 50}, {512, 64}}) {
+    dense.set_sequence_length(length);
+    dense.mutable_routing()->set_segment_length(segment);
+    const auto split = ExpertSplitConfig(dense, Split(4, v1::ExpertSplit::KEYS, 2));
+    ASSERT_OK(split.status());
+    EXPECT_EQ(split->routing().segment_length(), segment) << length;
+  }
+}
+
 TEST(ModelConversionTest, OnlySlicesWithAGateThatIsNotTrainedBecomeDenseAgainAfterARun) {
   const v1::ModelConfig dense = ResolveModelConfig(ExportedConfig(1)).value();
   const auto outcome = [&](v1::ExpertSplit::Method method, v1::TokenRouting::Gate gate) {

@@ -115,16 +115,22 @@ TEST_F(StartingModelTest, ADatasetInMemoryGivesTheSameSpecAndErrorsAsAStoredOne)
   EXPECT_EQ(ResolveRunSpec(spec, dataset, start).status(), ResolveRunSpec(spec).status());
 }
 
-// The segments of a dense model have no effect on it, so they must not stand in its way.
-TEST_F(StartingModelTest, DenseModelsKeepTheirSegmentsWhereTheyFit) {
+// Segments that have no effect on a model must not stand in its way.
+TEST_F(StartingModelTest, SegmentsThatOnlyDivideFiguresAreKeptWhereTheyFit) {
   const RunDirectory source = SourceRun(/*dense=*/true);
   ASSERT_OK_AND_ASSIGN(const StartingPoint start, FindStartingPoint(source.root().string()));
   ASSERT_EQ(start.model.routing().segment_length(), 8);
+  v1::ModelConfig chosen = start.model;
+  chosen.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  chosen.mutable_routing()->set_num_experts(4);
+  ASSERT_OK_AND_ASSIGN(chosen, ResolveModelConfig(chosen));
   for (const auto& [length, segment] : {std::pair(24, 8), {20, 20}, {5, 5}, {300, 300}}) {
     v1::ModelConfig asked;
     asked.set_sequence_length(length);
-    ASSERT_OK_AND_ASSIGN(const v1::ModelConfig model, ShapeFrom(start.model, asked));
-    EXPECT_EQ(model.routing().segment_length(), segment) << length;
+    for (const v1::ModelConfig& weights : {start.model, chosen}) {
+      ASSERT_OK_AND_ASSIGN(const v1::ModelConfig model, ShapeFrom(weights, asked));
+      EXPECT_EQ(model.routing().segment_length(), segment) << length;
+    }
   }
   v1::ModelConfig asked;
   asked.set_sequence_length(24);

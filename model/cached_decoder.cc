@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "model/advance.h"
 #include "model/config/layer_mixing_config.h"
-#include "model/config/model_config.h"
 #include "model/continuation_scores.h"
 #include "model/tensor_guard.h"
 
@@ -29,14 +28,18 @@ LayerState CopyOf(const LayerState& layer, int64_t position) {
 
 CachedDecoder::CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
                              const AttentionTables& tables, MergeMode mode,
-                             std::optional<uint64_t> routing_seed)
+                             std::optional<uint64_t> routing_seed, absl::Status usable)
     : CachedDecoder(std::make_shared<const v1::ModelConfig>(std::move(config)), weights, tables,
-                    mode, routing_seed) {}
+                    mode, routing_seed, std::move(usable)) {}
 
 CachedDecoder::CachedDecoder(std::shared_ptr<const v1::ModelConfig> config,
                              const TransformerWeights& weights, const AttentionTables& tables,
-                             MergeMode mode, std::optional<uint64_t> routing_seed)
-    : config_(std::move(config)), model_{*config_, weights, tables, routing_seed}, mode_(mode) {}
+                             MergeMode mode, std::optional<uint64_t> routing_seed,
+                             absl::Status usable)
+    : config_(std::move(config)),
+      model_{*config_, weights, tables, routing_seed},
+      mode_(mode),
+      usable_(std::move(usable)) {}
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_t> prompt) {
   if (prompt.empty()) {
@@ -50,11 +53,7 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
   }
   RETURN_IF_ERROR(CheckTokens(prompt));
   RETURN_IF_ERROR(CheckMixingInference(*config_));
-  if (config_->routing().has_token()) {
-    RETURN_IF_ERROR(CheckActiveExperts(*config_, "active_experts",
-                                       config_->routing().token().active_experts(),
-                                       model_.routing_seed.has_value()));
-  }
+  RETURN_IF_ERROR(usable_);
   reused_tokens_ = Reusable(prompt);
   return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
 }
@@ -102,8 +101,8 @@ absl::StatusOr<std::unique_ptr<Decoder>> CachedDecoder::Fork() const {
   if (sequence_.tokens.empty()) {
     return absl::FailedPreconditionError("Fork was called before Prefill");
   }
-  std::unique_ptr<CachedDecoder> fork(
-      new CachedDecoder(config_, model_.weights, model_.tables, mode_, model_.routing_seed));
+  std::unique_ptr<CachedDecoder> fork(new CachedDecoder(config_, model_.weights, model_.tables,
+                                                        mode_, model_.routing_seed, usable_));
   ASSIGN_OR_RETURN(fork->sequence_,
                    WithoutGradients<SequenceState>([this] { return CopyOfSequence(); }));
   return fork;

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/model.pb.h"
 #include "model/config/decoder.h"
@@ -23,10 +24,11 @@ namespace braid {
 
 class CachedDecoder final : public Decoder {
  public:
-  // `weights` and `tables` must outlive the decoder. `routing_seed` as in RoutingContext.
+  // `weights` and `tables` must outlive the decoder. `routing_seed` as in RoutingContext. `usable`
+  // is returned by Prefill when it is an error.
   CachedDecoder(v1::ModelConfig config, const TransformerWeights& weights,
                 const AttentionTables& tables, MergeMode mode,
-                std::optional<uint64_t> routing_seed = {});
+                std::optional<uint64_t> routing_seed = {}, absl::Status usable = absl::OkStatus());
 
   absl::StatusOr<std::vector<float>> Prefill(std::span<const int32_t> prompt) override;
   absl::StatusOr<std::vector<float>> Step(int32_t token) override;
@@ -56,14 +58,15 @@ class CachedDecoder final : public Decoder {
   std::vector<float> Append(std::span<const int32_t> tokens);
 
   CachedDecoder(std::shared_ptr<const v1::ModelConfig> config, const TransformerWeights& weights,
-                const AttentionTables& tables, MergeMode mode,
-                std::optional<uint64_t> routing_seed);
+                const AttentionTables& tables, MergeMode mode, std::optional<uint64_t> routing_seed,
+                absl::Status usable);
   SequenceState CopyOfSequence() const;
 
   // Shared with forks, whose FFNs refer to it.
   const std::shared_ptr<const v1::ModelConfig> config_;
   const ModelTensors model_;
   const MergeMode mode_;
+  const absl::Status usable_;
   SequenceState sequence_;
   int64_t reused_tokens_ = 0;
 };

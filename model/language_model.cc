@@ -249,8 +249,13 @@ class LanguageModel::Impl {
                                       std::optional<uint64_t> routing_seed) const {
     const std::optional<uint64_t> seed = routing_seed.has_value() ? routing_seed : routing_seed_;
     BRAID_CHECK(!finetuning_.has_lora()) << "decoding needs merged adapters";
+    // Compared with the model's own number: the decoder's configuration has the one that was asked.
+    absl::Status usable;
+    if (active_experts != 0) {
+      usable = CheckActiveExperts(config_, "active_experts", active_experts, seed.has_value());
+    }
     return std::make_unique<CachedDecoder>(InferenceConfig(active_experts, seed.has_value()),
-                                           weights_, tables_, mode, seed);
+                                           weights_, tables_, mode, seed, std::move(usable));
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/config/inference_experts.h"
@@ -214,11 +215,18 @@ TEST(GateTest, ReluUsesTheExpertsWithPositiveScoresAndRefusesANumber) {
     }
   }
   EXPECT_EQ(result.active_experts_sum, used);
-  EXPECT_EQ(model->NewDecoder(MergeMode::kSegment, 3)->Prefill(tokens.inputs).status().code(),
-            absl::StatusCode::kOk);
-  EXPECT_EQ(CheckActiveExperts(model->config(), "active_experts[0]", 3).message(),
-            "active_experts[0]: got 3, but with the gate RELU a token uses every expert with a "
-            "positive score; leave it unset");
+  const int own = model->config().routing().token().active_experts();
+  for (const int active : {0, own}) {
+    EXPECT_TRUE(model->NewDecoder(MergeMode::kSegment, active)->Prefill(tokens.inputs).ok());
+  }
+  const std::string refused = absl::StrCat(
+      ": got ", own + 1,
+      ", but with the gate RELU a token uses every expert with a positive score; leave it unset");
+  EXPECT_EQ(
+      model->NewDecoder(MergeMode::kSegment, own + 1)->Prefill(tokens.inputs).status().message(),
+      "active_experts" + refused);
+  EXPECT_EQ(CheckActiveExperts(model->config(), "active_experts[0]", own + 1).message(),
+            "active_experts[0]" + refused);
 }
 
 TEST(TokenGatesTest, DecodersRefuseANumberOfExpertsWhereTokensChooseNone) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -62,23 +62,42 @@ void AddHistogram(const std::string& tag, const google::protobuf::RepeatedField<
   for (int i = 0; i < weights.size(); ++i) AddBucket(i, weights[i], value->mutable_histogram());
 }
 
-// Returns the last part of a dataset's directory and a slash; empty for a run on one dataset.
-std::string DatasetPrefix(const std::string& dataset) {
+std::set<std::string> DatasetsOf(const v1::StepMetrics& metrics) {
+  std::set<std::string> datasets;
+  for (const v1::DatasetLoss& dataset : metrics.datasets()) datasets.insert(dataset.dataset());
+  for (const v1::ValidationDomain& domain : metrics.validation().domains()) {
+    datasets.insert(domain.dataset());
+  }
+  return datasets;
+}
+
+// Returns the last part of a dataset's directory, with those before it as far as others of `all`
+// end alike, and a slash; empty for a run on one dataset.
+std::string DatasetPrefix(const std::string& dataset, const std::set<std::string>& all) {
   if (dataset.empty()) return "";
-  return absl::StrCat(std::filesystem::path(dataset).filename().string(), "/");
+  const auto is_shared = [&](const std::string& end) {
+    return std::ranges::count_if(
+               all, [&](const std::string& other) { return other.ends_with(end); }) > 1;
+  };
+  size_t slash = dataset.rfind('/');
+  while (slash != dataset.npos && slash > 0 && is_shared(dataset.substr(slash))) {
+    slash = dataset.rfind('/', slash - 1);
+  }
+  return absl::StrCat(slash == dataset.npos ? dataset : dataset.substr(slash + 1), "/");
 }
 
 void AddLossesByText(const v1::StepMetrics& metrics, Summary* summary) {
+  const std::set<std::string> datasets = DatasetsOf(metrics);
   for (const v1::ValidationDomain& domain : metrics.validation().domains()) {
-    const std::string group =
-        absl::StrCat("validation/", DatasetPrefix(domain.dataset()), domain.domain(), "/");
+    const std::string group = absl::StrCat("validation/", DatasetPrefix(domain.dataset(), datasets),
+                                           domain.domain(), "/");
     AddScalar(group + "loss", domain.loss(), summary);
     if (domain.loss_after_first_segment() != 0) {
       AddScalar(group + "loss_after_first_segment", domain.loss_after_first_segment(), summary);
     }
   }
   for (const v1::DatasetLoss& dataset : metrics.datasets()) {
-    const std::string group = absl::StrCat("datasets/", DatasetPrefix(dataset.dataset()));
+    const std::string group = absl::StrCat("datasets/", DatasetPrefix(dataset.dataset(), datasets));
     if (dataset.num_instances() > 0) AddScalar(group + "loss", dataset.loss(), summary);
     AddScalar(group + "total_instances", static_cast<double>(dataset.total_instances()), summary);
   }

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runs/metrics_export/text_tables.h"
 
 namespace braid {
@@ -108,6 +110,36 @@ TEST(RunEventsTest, ValidationsAndMixturesHaveAGroupForEachText) {
   EXPECT_EQ(values["validation/web/news/loss"], 3.5f);
   EXPECT_EQ(values["datasets/web/loss"], 4.5f);
   EXPECT_TRUE(values.contains("validation/loss"));
+}
+
+TEST(RunEventsTest, DatasetsOfTheSameLastPartHaveDifferentTags) {
+  const std::pair<const char*, const char*> names[] = {{"/data/web/packed", "web/packed"},
+                                                       {"/data/code/packed", "data/code/packed"},
+                                                       {"/old/code/packed", "old/code/packed"},
+                                                       {"/packed", "packed"},
+                                                       {"/data/unpacked", "unpacked"}};
+  v1::StepMetrics metrics;
+  double loss = 0;
+  for (const auto& [directory, name] : names) {
+    v1::DatasetLoss* const dataset = metrics.add_datasets();
+    dataset->set_dataset(directory);
+    dataset->set_loss(++loss);
+    dataset->set_num_instances(1);
+    v1::ValidationDomain* const domain = metrics.mutable_validation()->add_domains();
+    domain->set_dataset(directory);
+    domain->set_domain("news");
+    domain->set_loss(10 * loss);
+  }
+  std::map<std::string, double> values;
+  const tensorboard::Event event = StepEvent(metrics);
+  for (const auto& value : event.summary().value()) {
+    EXPECT_TRUE(values.insert({value.tag(), value.simple_value()}).second) << value.tag();
+  }
+  loss = 0;
+  for (const auto& [directory, name] : names) {
+    EXPECT_EQ(values[absl::StrCat("datasets/", name, "/loss")], ++loss);
+    EXPECT_EQ(values[absl::StrCat("validation/", name, "/news/loss")], 10 * loss);
+  }
 }
 
 TEST(RunEventsTest, TextIsMarkdownForItsTab) {

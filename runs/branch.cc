@@ -12,6 +12,7 @@
 #include "base/atomic_file.h"
 #include "base/file_error.h"
 #include "base/status_macros.h"
+#include "formats/manifest.h"
 #include "formats/packed_dataset.h"
 #include "runs/batch_spec.h"
 #include "runs/checkpoint.h"
@@ -134,6 +135,22 @@ absl::Status LinkOrCopy(const fs::path& from, const fs::path& to) {
   return error ? SystemError("copy", from, error.value()) : absl::OkStatus();
 }
 
+// Stores the path of the base of `partial` again where it would lead elsewhere from `staging`: a
+// path within a home is relative, and `staging` may be in another home than what was copied.
+absl::Status StoreBase(const v1::PartialCheckpoint& partial, const fs::path& staging) {
+  ASSIGN_OR_RETURN(const CheckpointState copy, ReadCheckpointState(staging));
+  if (copy.partial.base().checkpoint() == partial.base().checkpoint()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Manifest manifest, Manifest::Load(staging));
+  for (ManifestEntry& entry : manifest.files) {
+    if (entry.name != kFinetuningFile) continue;
+    // Replaces the hard link: the file of the source stays as it is.
+    ASSIGN_OR_RETURN(
+        entry, WriteFileForManifest(staging / kFinetuningFile,
+                                    ConfigText(StoredPartial(partial, staging)), entry.records));
+  }
+  return manifest.Save(staging);
+}
+
 }  // namespace
 
 absl::StatusOr<BranchPoint> ParseBranchPoint(const std::string& text) {
@@ -251,6 +268,7 @@ absl::Status CopyBranchCheckpoint(const fs::path& checkpoint, const RunDirectory
   }
   if (error) return SystemError("list", checkpoint, error.value());
   RETURN_IF_ERROR(VerifyCheckpoint(staging));
+  RETURN_IF_ERROR(StoreBase(state.partial, staging));
   return PublishCheckpoint(branch.checkpoints(), state.step, staging);
 }
 

@@ -50,7 +50,8 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                        const v1::RunSpec& asked);
 
 // Makes `checkpoint` the first checkpoint of `branch`, with hard links where the file system has
-// them, and verifies it. Does nothing when the branch has it already. DataLoss when it is damaged.
+// them, and verifies it. The copy names the same base as `checkpoint`. Does nothing when the branch
+// has it already. DataLoss when it is damaged.
 absl::Status CopyBranchCheckpoint(const std::filesystem::path& checkpoint,
                                   const RunDirectory& branch);
 

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/expert_growth.h"
 #include "runs/run_spec.h"
@@ -236,6 +237,28 @@ TEST_F(BranchTest, TrainsAsTheRunThatHadThisDecayFromTheStart) {
   ASSERT_EQ(*TrainAlone(direct, *spec), TrainingOutcome::kComplete);
   EXPECT_EQ(NewestWeights(branch), NewestWeights(direct));
   EXPECT_TRUE(VerifyCheckpoint(*checkpoint).ok()) << "the source is not touched";
+}
+
+TEST_F(BranchTest, ACopyInAnotherHomeHasTheSameBase) {
+  const fs::path home = NewDirectory("home"), other = NewDirectory("home");
+  const RunDirectory base(home / "runs/base"), tuned(home / "runs/tuned");
+  const v1::RunSpec dense = TinyDenseSpec(dataset_, 2);
+  ASSERT_OK(base.WriteSpec(dense));
+  ASSERT_OK(TrainAlone(base, dense));
+  const v1::RunSpec adapters = TinyAdapterSpec(dataset_, base, 2);
+  ASSERT_OK(tuned.WriteSpec(adapters));
+  ASSERT_OK(TrainAlone(tuned, adapters));
+  const fs::path checkpoint = CheckpointPath(tuned.checkpoints(), 2);
+  const std::string expected = ReadCheckpointState(checkpoint)->partial.base().checkpoint();
+  ASSERT_TRUE(fs::exists(expected)) << expected;
+  for (const fs::path& in : {home, other}) {
+    const RunDirectory branch(in / "runs/branch");
+    ASSERT_OK(CopyBranchCheckpoint(checkpoint, branch));
+    const fs::path copy = CheckpointPath(branch.checkpoints(), 2);
+    EXPECT_OK(VerifyCheckpoint(copy));
+    EXPECT_EQ(ReadCheckpointState(copy)->partial.base().checkpoint(), expected);
+  }
+  EXPECT_OK(VerifyCheckpoint(checkpoint)) << "the source is not touched";
 }
 
 TEST_F(BranchTest, NamesTheNearestCheckpoints) {

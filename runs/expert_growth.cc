@@ -53,9 +53,12 @@ ExpertGrowth GrowthOf(const v1::GrowthConfig& resolved, int64_t num_steps) {
 }
 
 int ActiveExperts(const ExpertGrowth& growth, int64_t step) {
-  const double grown = (growth.last - growth.first) * static_cast<double>(step) /
-                       static_cast<double>(std::max<int64_t>(growth.steps, 1));
-  return std::min(growth.first + static_cast<int>(std::nearbyint(grown)), growth.last);
+  const int64_t steps = std::max<int64_t>(growth.steps, 1);
+  // Long after a short growth the quotient below would not fit into an int.
+  if (step >= steps) return growth.last;
+  const double grown =
+      (growth.last - growth.first) * static_cast<double>(step) / static_cast<double>(steps);
+  return growth.first + static_cast<int>(std::nearbyint(grown));
 }
 
 std::map<int, int64_t> StepsByActiveExperts(const ExpertGrowth& growth, int64_t num_steps) {

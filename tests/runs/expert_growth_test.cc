@@ -23,6 +23,16 @@ TEST(ExpertGrowthTest, ActiveExpertsGrowAndRoundHalvesToEven) {
   }
 }
 
+TEST(ExpertGrowthTest, AShortGrowthStaysAtItsLastNumberHoweverLongTheRun) {
+  for (const int64_t steps : {0, 1, 3}) {
+    const ExpertGrowth growth = {.first = 1, .last = 4096, .steps = steps};
+    EXPECT_EQ(ActiveExperts(growth, 0), 1);
+    for (const int64_t step : {int64_t{3}, int64_t{1} << 20, int64_t{1} << 32}) {
+      EXPECT_EQ(ActiveExperts(growth, step), 4096) << steps << " " << step;
+    }
+  }
+}
+
 TEST(ExpertGrowthTest, CountsTheStepsOfEachNumber) {
   for (const int first : {1, 8, 16}) {
     for (const int64_t growing : {1, 7, 16, 100}) {

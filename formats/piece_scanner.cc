@@ -151,11 +151,30 @@ std::optional<PieceRules> RulesOf(std::string_view regex) {
 // Per match, in steps of about a millisecond; matches of real expressions take microseconds.
 constexpr int32_t kMatchTimeLimit = 5000;
 
+// In Oniguruma ^ and $ are the ends of lines, and only \n ends a line, also for the dot.
+constexpr uint32_t kOnigurumaLines = UREGEX_MULTILINE | UREGEX_UNIX_LINES;
+
+// Matches what has another meaning in Oniguruma: \h is a hexadecimal digit there, (?m) lets the dot
+// match \n, {1,3}+ repeats what has been repeated, and {2}? makes it optional.
+constexpr char16_t kOtherMeaning[] =
+    uR"(\\[wWbBhHvV]|\[:\^?(?:punct|xdigit):\]|\(\?[a-z\-]*m|\{[0-9,]+\}\+|\{[0-9]+\}\?)";
+
+// Returns the first part of an expression that has another meaning in Oniguruma; "" without one.
+std::string PartWithOtherMeaning(const std::string& regex) {
+  const icu::UnicodeString pattern(kOtherMeaning);
+  const icu::UnicodeString searched = icu::UnicodeString::fromUTF8(regex);
+  UErrorCode error = U_ZERO_ERROR;
+  icu::RegexMatcher matcher(pattern, searched, 0, error);
+  std::string part;
+  if (matcher.find(error)) matcher.group(error).toUTF8String(part);
+  return part;
+}
+
 std::shared_ptr<const icu::RegexPattern> CompileExpression(const std::string& regex) {
   UErrorCode error = U_ZERO_ERROR;
   UParseError place;
-  return std::shared_ptr<const icu::RegexPattern>(
-      icu::RegexPattern::compile(icu::UnicodeString::fromUTF8(regex), place, error));
+  return std::shared_ptr<const icu::RegexPattern>(icu::RegexPattern::compile(
+      icu::UnicodeString::fromUTF8(regex), kOnigurumaLines, place, error));
 }
 
 // Throws a TokenizationError unless `error` is success.
@@ -291,10 +310,9 @@ absl::Status PieceScanner::AddExpression(std::string_view regex) {
   // ICU's \s lacks U+000B and U+0085.
   const std::string icu_regex = absl::StrReplaceAll(
       std::string(regex), {{R"(\s)", R"(\p{White_Space})"}, {R"(\S)", R"(\P{White_Space})"}});
-  for (const char* differs : {R"(\w)", R"(\W)", R"(\b)", R"(\B)"}) {
-    if (icu_regex.find(differs) == std::string::npos) continue;
+  if (const std::string part = PartWithOtherMeaning(icu_regex); !part.empty()) {
     return absl::UnimplementedError(
-        absl::StrCat(icu_regex, " uses ", differs, ", whose meaning differs between libraries"));
+        absl::StrCat(icu_regex, " uses ", part, ", whose meaning differs between libraries"));
   }
   Cut cut{.kind = Kind::kIcu, .regex = CompileExpression(icu_regex)};
   if (cut.regex == nullptr) {

@@ -61,8 +61,8 @@ struct PieceRules {
 // A sequence of cuts. Immutable; thread-safe.
 class PieceScanner {
  public:
-  // Cuts at every match of `regex` and between matches. UNIMPLEMENTED for an expression that ICU
-  // does not have, or whose meaning differs between ICU and Oniguruma (\w, \b).
+  // Cuts at every match of `regex`, read as Oniguruma does, and between matches. UNIMPLEMENTED for
+  // an expression that ICU does not have, or whose meaning differs in it (such as \w, \b, {1,3}+).
   absl::Status AddExpression(std::string_view regex);
   // Cuts around digits, \p{N}: around each one, or around runs of them.
   void AddDigits(bool individual);

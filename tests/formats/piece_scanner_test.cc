@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -138,6 +139,32 @@ TEST(PieceScannerTest, AppliesCutsOneAfterTheOther) {
   EXPECT_EQ(Pieces(other, "a,;b"), (std::vector<std::string>{"a", ",;", "b"}));
   EXPECT_EQ(other.AddExpression(R"(\w+)").code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(other.AddExpression("(").code(), absl::StatusCode::kUnimplemented);
+}
+
+// The pieces are those of tokenizers 0.23.
+TEST(PieceScannerTest, OnlyLineFeedsEndLines) {
+  const std::tuple<std::string, std::string, std::vector<std::string>> cases[] = {
+      {R"(\s+$)", "a  \n  b  ", {"a", "  ", "\n  b", "  "}},
+      {"^b", "a\nb", {"a\n", "b"}},
+      {"x$", "x\r\nx\u2028x\n", {"x\r\nx\u2028", "x", "\n"}},
+      {".+", "a\rb\u2028c\nd", {"a\rb\u2028c", "\n", "d"}}};
+  for (const auto& [regex, text, pieces] : cases) {
+    PieceScanner scanner;
+    ASSERT_TRUE(scanner.AddExpression(regex).ok()) << regex;
+    EXPECT_EQ(Pieces(scanner, text), pieces) << regex;
+  }
+}
+
+TEST(PieceScannerTest, RefusesWhatHasAnotherMeaningInIcu) {
+  for (const char* regex : {R"(\h+)", R"(\v)", "[[:punct:]]", "[[:xdigit:]]+", "(?m:a.b)",
+                            "(?im)a.b", R"(\p{N}{1,3}+)", "a{2}?", R"(\w+)", R"(x\b)"}) {
+    PieceScanner scanner;
+    EXPECT_EQ(scanner.AddExpression(regex).code(), absl::StatusCode::kUnimplemented) << regex;
+  }
+  for (const char* regex : {"[:;]+", R"(\p{L}+)", "(?i:m)", "a{1,2}", "a{1,2}?", "[a-h]+"}) {
+    PieceScanner scanner;
+    EXPECT_TRUE(scanner.AddExpression(regex).ok()) << regex;
+  }
 }
 
 // One expression needs stack for each letter, the other time that doubles with each.

@@ -1,4 +1,4 @@
-// The settings in a SentencePiece model that decide how it encodes text.
+// The settings in a SentencePiece model that decide how it encodes text, and its unknown piece.
 #ifndef BRAID_FORMATS_SENTENCEPIECE_SETTINGS_H_
 #define BRAID_FORMATS_SENTENCEPIECE_SETTINGS_H_
 
@@ -18,6 +18,7 @@ struct SentencePieceSettings {
   bool adds_dummy_space = true;
   bool removes_extra_spaces = true;
   bool escapes_spaces = true;
+  int32_t unknown_id = 0;  // the piece that stands for characters without one
 };
 
 // Reads them from a serialized ModelProto; INVALID_ARGUMENT if it is truncated.

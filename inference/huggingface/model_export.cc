@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "formats/sentencepiece_json.h"
+#include "formats/sentencepiece_settings.h"
 #include "formats/tokenizer.h"
 #include "formats/tokenizer_json.h"
 #include "formats/weight_files.h"
@@ -40,7 +42,6 @@ namespace {
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int32_t kUnknownId = 0;
 constexpr char kTokenizerJsonFile[] = "tokenizer.json";
 
 // The model to write: a configuration and the values of its parameters.
@@ -119,21 +120,30 @@ std::string GenerationConfig(const EndTokens& ends, int32_t end_of_turn) {
   return json.dump(2) + "\n";
 }
 
-// The tokens that Python programs are to know. SentencePiece models have a piece for unknown
-// characters.
-OrderedJson NamedTokens(const Tokenizer& tokenizer, const EndTokens& ends, bool byte_level) {
+// Returns the piece for unknown characters, which SentencePiece models have.
+absl::StatusOr<std::optional<std::string>> UnknownPiece(const Tokenizer& tokenizer,
+                                                        std::string_view tokenizer_bytes) {
+  if (tokenizer_bytes.starts_with('{')) return std::nullopt;
+  ASSIGN_OR_RETURN(const SentencePieceSettings settings,
+                   ReadSentencePieceSettings(tokenizer_bytes));
+  return tokenizer.Piece(settings.unknown_id);
+}
+
+// The tokens that Python programs are to know.
+OrderedJson NamedTokens(const Tokenizer& tokenizer, const EndTokens& ends,
+                        const std::optional<std::string>& unknown) {
   OrderedJson json;
   if (ends.start_id.has_value()) json["bos_token"] = tokenizer.Piece(*ends.start_id);
   json["eos_token"] = tokenizer.Piece(ends.eos_id);
-  if (!byte_level) json["unk_token"] = tokenizer.Piece(kUnknownId);
+  if (unknown.has_value()) json["unk_token"] = *unknown;
   return json;
 }
 
 // `has_json`: there is a tokenizer.json, which the class reads as it is.
 absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends,
-                                            bool byte_level, bool has_json,
-                                            const v1::ModelConfig& config) {
-  OrderedJson json = NamedTokens(tokenizer, ends, byte_level);
+                                            const std::optional<std::string>& unknown,
+                                            bool has_json, const v1::ModelConfig& config) {
+  OrderedJson json = NamedTokens(tokenizer, ends, unknown);
   json["tokenizer_class"] = has_json ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
   json["add_bos_token"] = ends.start_id.has_value();
   json["add_eos_token"] = false;
@@ -231,12 +241,13 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
     return tokenizer_json.status();
   }
   if (tokenizer_json.ok()) RETURN_IF_ERROR(writer.Text(kTokenizerJsonFile, *tokenizer_json));
-  ASSIGN_OR_RETURN(
-      const std::string tokenizer_config,
-      TokenizerConfig(*tokenizer, ends, byte_level, tokenizer_json.ok(), source.config));
+  ASSIGN_OR_RETURN(const std::optional<std::string> unknown,
+                   UnknownPiece(*tokenizer, tokenizer_bytes));
+  ASSIGN_OR_RETURN(const std::string tokenizer_config,
+                   TokenizerConfig(*tokenizer, ends, unknown, tokenizer_json.ok(), source.config));
   RETURN_IF_ERROR(writer.Text("tokenizer_config.json", tokenizer_config));
   return writer.Text("special_tokens_map.json",
-                     NamedTokens(*tokenizer, ends, byte_level).dump(2) + "\n");
+                     NamedTokens(*tokenizer, ends, unknown).dump(2) + "\n");
 }
 
 void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* response) {

@@ -61,6 +61,23 @@ TEST_F(ModelExportTest, DenseModelIsAStockLlama) {
             (std::vector<int64_t>{16, 24}));
 }
 
+// The first two pieces, <unk> and <s>, each a tag, a length of one byte and the piece, swap places.
+TEST_F(ModelExportTest, UnknownCharactersHaveThePieceOfTheirType) {
+  const std::string bytes = GetFile(TestTokenizerPath());
+  const size_t first = 2 + static_cast<size_t>(bytes[1]);
+  const size_t second = 2 + static_cast<size_t>(bytes[first + 1]);
+  const fs::path tokenizer = scratch_ / "swapped.model";
+  PutFile(tokenizer,
+          bytes.substr(first, second) + bytes.substr(0, first) + bytes.substr(first + second));
+  const auto model = RandomModel(ExportedConfig(1));
+  ASSERT_OK(ExportModel(*model, tokenizer, {}, scratch_ / "out"));
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto json = nlohmann::json::parse(GetFile(scratch_ / "out" / name));
+    EXPECT_EQ(json["unk_token"], "<unk>") << name;
+    EXPECT_EQ(json["eos_token"], "</s>") << name;
+  }
+}
+
 TEST_F(ModelExportTest, ExpertModelsBringTheProgramThatLoadsThem) {
   const auto model = RandomModel(ExportedConfig(4));
   ASSERT_OK(Export(Request(*model)));

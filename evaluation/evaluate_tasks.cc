@@ -36,14 +36,37 @@ namespace {
 namespace fs = std::filesystem;
 using EmitTaskEvent = std::function<void(const v1::EvaluateTasksEvent&)>;
 
+// Sets what the label head of a model answers, if it has one.
+void SetHead(const v1::ModelConfig& config, AskedModel* asked) {
+  const auto& classes = config.label_head().classes();
+  asked->classes.assign(classes.begin(), classes.end());
+  asked->predicts_numbers = config.label_head().regression();
+}
+
+// Checks all models before the first one is asked, which may take hours. Without names of tasks,
+// those that a model cannot answer are skipped.
+absl::Status CheckModels(const v1::EvaluateTasksRequest& request,
+                         const std::vector<TaskModel>& models,
+                         const std::vector<v1::TaskSpec>& specs) {
+  for (const TaskModel& model : models) {
+    AskedModel asked;
+    SetHead(model.path.state.model, &asked);
+    absl::Status status = CheckShots(asked, ShotsToAsk(request, model.path.state.model));
+    for (size_t i = 0; status.ok() && !request.tasks().empty() && i < specs.size(); ++i) {
+      status = CheckAnswerable(specs[i], asked);
+    }
+    if (status.ok()) continue;
+    return absl::Status(status.code(), absl::StrCat(model.name, ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
 AskedModel Ask(LanguageModel& model, const Tokenizer& tokenizer, std::string identity) {
   AskedModel asked;
   asked.codec = CodecOf(model.config(), tokenizer);
   asked.context_length = model.config().sequence_length();
   asked.identity = std::move(identity);
-  const auto& classes = model.config().label_head().classes();
-  asked.classes.assign(classes.begin(), classes.end());
-  asked.predicts_numbers = model.config().label_head().regression();
+  SetHead(model.config(), &asked);
   asked.step_together = [&](std::span<Decoder* const> decoders, std::span<const int32_t> tokens) {
     return model.StepTogether(decoders, tokens);
   };
@@ -294,6 +317,7 @@ absl::Status EvaluateTasks(const v1::EvaluateTasksRequest& request, const EmitTa
   v1::TasksResult* result = last.mutable_result();
   ASSIGN_OR_RETURN(const std::vector<TaskModel> models, FindTaskModels(request));
   ASSIGN_OR_RETURN(const std::vector<v1::TaskSpec> specs, TasksToAsk(request, result));
+  RETURN_IF_ERROR(CheckModels(request, models, specs));
   result->set_model(request.model());
   result->set_step(models[0].path.source.step());
   *result->mutable_source() = models[0].path.source;

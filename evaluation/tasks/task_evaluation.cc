@@ -49,15 +49,6 @@ absl::StatusOr<std::vector<size_t>> ClassesOfChoices(const v1::TaskSpec& spec,
   return of_choices;
 }
 
-absl::Status CheckShots(const AskedModel& model, const TaskEvaluationOptions& options) {
-  if (options.num_shots <= 0 || (model.classes.empty() && !model.predicts_numbers)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "num_shots: got ", options.num_shots,
-      ", expected 0 for a model with a label head, which is trained on prompts alone"));
-}
-
 // Describes the file for human readers; programs rely on the digest in its name.
 std::string Header(const LoadedTask& task, const AskedModel& model,
                    const TaskEvaluationOptions& options) {
@@ -184,6 +175,15 @@ absl::Status CheckAnswerable(const v1::TaskSpec& spec, const AskedModel& model) 
             "numbers"));
 }
 
+absl::Status CheckShots(const AskedModel& model, int num_shots) {
+  if (num_shots <= 0 || (model.classes.empty() && !model.predicts_numbers)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "num_shots: got ", num_shots,
+      ", expected 0 for a model with a label head, which is trained on prompts alone"));
+}
+
 int ShotsOf(const v1::TaskSpec& spec, int num_shots) {
   return num_shots >= 0 ? num_shots : spec.num_shots();
 }
@@ -219,7 +219,7 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress) {
   RETURN_IF_ERROR(CheckAnswerable(task.spec, model));
-  RETURN_IF_ERROR(CheckShots(model, options));
+  RETURN_IF_ERROR(CheckShots(model, options.num_shots));
   ASSIGN_OR_RETURN(std::vector<size_t> classes, ClassesOfChoices(task.spec, model.classes));
   ASSIGN_OR_RETURN(const std::unique_ptr<AnswerLog> log, OpenAnswers(task, model, options));
   const std::vector<int64_t> examples =

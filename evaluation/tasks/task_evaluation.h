@@ -65,6 +65,10 @@ std::vector<int64_t> SampleExamples(int64_t total, int64_t count);
 // that does could answer.
 absl::Status CheckAnswerable(const v1::TaskSpec& spec, const AskedModel& model);
 
+// Checks the number of demonstrations, as in TaskEvaluationOptions: InvalidArgument for any with a
+// label head.
+absl::Status CheckShots(const AskedModel& model, int num_shots);
+
 // Returns the number of demonstrations: `num_shots`, or the task's default when that is negative.
 int ShotsOf(const v1::TaskSpec& spec, int num_shots);
 
@@ -80,7 +84,7 @@ absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
                                                          const TaskEvaluationOptions& options);
 
 // Evaluates the task. DataLoss when a stored answer does not fit the task; other errors are those
-// of CheckAnswerable, AnswerLog and AnswerExample.
+// of CheckAnswerable, CheckShots, AnswerLog and AnswerExample.
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress);

@@ -129,9 +129,14 @@ TEST_F(LabelHeadTasksTest, NumbersAreCorrelatedAndCompared) {
               MetricOf(result.results(1), "pearson").value() -
                   MetricOf(result.results(0), "pearson").value(),
               1e-12);
-  request_.add_tasks()->set_name("sst2");
-  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument,
-               "task \"sst2\": got answers that are not numbers");
+  // Before the first model, which can answer, is asked.
+  request_.set_model(base_.root().string());
+  request_.mutable_tasks(0)->set_name("sst2");
+  EXPECT_FAILS(Evaluate(), absl::StatusCode::kInvalidArgument,
+               request_.further_models(0) + ": task \"sst2\": got answers that are not numbers");
+  request_.set_num_shots(2);
+  EXPECT_FAILS(Evaluate(), absl::StatusCode::kInvalidArgument, ": num_shots: got 2");
+  EXPECT_TRUE(std::filesystem::is_empty(base_.root() / "tasks"));
 }
 
 // The demonstrations of a task, which a head never sees, do not separate it from its answers.
@@ -171,8 +176,7 @@ TEST_F(LabelHeadTasksTest, TasksThatAModelCannotAnswerAreSkippedUnlessNamed) {
 TEST_F(FurtherModelsTest, ARoutingSeedIsForTheModelsWhoseGateTakesOne) {
   request_.set_further_models(
       0, NewTextRun(dataset_, 4, v1::TOKEN_CHOICE, v1::TokenRouting::RANDOM).root().string());
-  request_.clear_tasks();
-  request_.add_tasks()->set_name("sst2");
+  request_.mutable_tasks()->RemoveLast();
   request_.set_want_examples(true);
   const auto loss_with = [&](uint64_t seed) {
     request_.set_routing_seed(seed);
@@ -197,8 +201,7 @@ TEST_F(FurtherModelsTest, ARoutingSeedIsForTheModelsWhoseGateTakesOne) {
 TEST_F(FurtherModelsTest, ActiveExpertsAreForTheModelsWhoseTokensChoose) {
   const std::string chosen = NewTextRun(dataset_, 4, v1::TOKEN_CHOICE).root().string();
   request_.set_further_models(0, chosen);
-  request_.clear_tasks();
-  request_.add_tasks()->set_name("sst2");
+  request_.mutable_tasks()->RemoveLast();
   request_.add_active_experts(3);
   ASSERT_OK_AND_ASSIGN(const v1::TasksResult result, Evaluate());
   ASSERT_EQ(result.results_size(), 2);
@@ -251,16 +254,14 @@ TEST_F(FurtherModelsTest, ADirectoryOfTasksThatIsMissingIsNamed) {
     if (!named) request_.clear_tasks();
     EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kNotFound, "nosuch does not exist");
   }
-  PutFile(scratch_ / "file", "");
-  request_.set_data_dir((scratch_ / "file").string());
-  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kNotFound, "file is not a directory");
+  request_.set_data_dir((dataset_ / "tokenizer.model").string());
+  EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kNotFound, "model is not a directory");
 }
 
 // Answers with other noise are stored beside those without.
 TEST_F(FurtherModelsTest, EmbeddingNoiseBelongsToTheStoredAnswers) {
   request_.clear_further_models();
-  request_.clear_tasks();
-  request_.add_tasks()->set_name("sst2");
+  request_.mutable_tasks()->RemoveLast();
   request_.set_want_examples(true);
   const auto loss_with = [&](double noise, uint64_t seed) {
     request_.set_embedding_noise(noise);
@@ -324,7 +325,6 @@ TEST_F(FurtherModelsTest, ExamplesThatOneModelWasTrainedOnAreLeftOutForAll) {
   ASSERT_OK_AND_ASSIGN(const v1::TasksResult before, Evaluate());
   EXPECT_EQ(before.results(0).num_examples(), 60);
   EXPECT_TRUE(before.skipped().empty());
-
   const std::filesystem::path tuned_on = NewTextDataset(tokenizer_, 128);
   const std::string tuned = NewTextRun(tuned_on, 1).root().string();
   PutFile(tuned_on / "supervised.json", R"({"task_shares": {"amazon": 0.75}})");

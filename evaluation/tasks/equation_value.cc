@@ -65,7 +65,8 @@ class ExpressionParser {
     return {};
   }
 
-  static Term Combined(char sign, const Term& a, const Term& b) {
+  Term Combined(char sign, const Term& a, const Term& b) {
+    if (sign == '/' && b.value == 0) return Fail();
     const double value = sign == '+'   ? a.value + b.value
                          : sign == '-' ? a.value - b.value
                          : sign == '*' ? a.value * b.value

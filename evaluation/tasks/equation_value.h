@@ -20,7 +20,7 @@ std::optional<double> EquationValue(std::string_view text);
 // "* - 8 3 2" for "(8 - 3) * 2", "- 0 x" for "-x". Nullopt as for EquationValue.
 std::optional<std::string> PrefixNotation(std::string_view infix);
 
-// Returns whether both texts have a value and these agree to 1e-6 of it.
+// Returns whether both texts have a value and these agree to 1e-6 of it, or of 1 if it is smaller.
 bool SolvesEquation(std::string_view answer, std::string_view reference);
 
 }  // namespace braid

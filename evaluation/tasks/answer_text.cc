@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
@@ -109,6 +108,10 @@ std::string LowerCase(absl::string_view text) {
       .toLower(icu::Locale::getRoot())
       .toUTF8String(lower);
   return lower;
+}
+
+std::vector<std::string> WordsBetweenSpaces(absl::string_view text) {
+  return NormalizedWords(text, v1::VERBATIM);
 }
 
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization) {

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "braid/v1/task.pb.h"
@@ -20,6 +21,9 @@ std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization norm
 
 // Returns a text in the lower case of Unicode.
 std::string LowerCase(absl::string_view text);
+
+// Returns the parts of a text between white space of Unicode.
+std::vector<std::string> WordsBetweenSpaces(absl::string_view text);
 
 // Returns whether the answer equals a reference, both normalized.
 bool IsExactMatch(absl::string_view answer, std::span<const std::string> references,

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "evaluation/tasks/answer_text.h"
 #include "evaluation/tasks/porter_stem.h"
@@ -311,6 +311,10 @@ SummedFigure MeanOver(const std::vector<PairWords>& pairs,
   return MeanFigure(scores);
 }
 
+constexpr std::pair<absl::string_view, absl::string_view> kRewrites[] = {
+    {"<skipped>", ""}, {"-\n", ""},   {"\n", " "},  {"&quot;", "\""},
+    {"&amp;", "&"},    {"&lt;", "<"}, {"&gt;", ">"}};
+
 bool IsPunctuation(const std::string& word) {
   static const std::set<std::string>* const marks =
       new std::set<std::string>{"''", "'", "``", "`", "\"", "(", ")", "{",  "}",   "[",
@@ -368,19 +372,14 @@ Words FigureWords(std::string_view text, bool plain) {
   static const RE2* const mark_before = new RE2("([\\.,])([^0-9])");
   static const RE2* const dash = new RE2("([0-9])(-)");
   std::string lower = LowerCase({text.data(), text.size()});
-  lower = absl::StrReplaceAll(lower, {{"<skipped>", ""},
-                                      {"-\n", ""},
-                                      {"\n", " "},
-                                      {"&quot;", "\""},
-                                      {"&amp;", "&"},
-                                      {"&lt;", "<"},
-                                      {"&gt;", ">"}});
+  // One after the other, as in the script: "&amp;lt;" becomes "<".
+  for (const auto& [from, to] : kRewrites) absl::StrReplaceAll({{from, to}}, &lower);
   lower = " " + lower + " ";
   RE2::GlobalReplace(&lower, *symbols, " \\1 ");
   RE2::GlobalReplace(&lower, *mark_after, "\\1 \\2 ");
   RE2::GlobalReplace(&lower, *mark_before, " \\1 \\2");
   RE2::GlobalReplace(&lower, *dash, "\\1 \\2 ");
-  Words words = absl::StrSplit(lower, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  Words words = WordsBetweenSpaces(lower);
   if (plain) std::erase_if(words, IsPunctuation);
   return words;
 }

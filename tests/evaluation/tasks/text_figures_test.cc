@@ -64,6 +64,8 @@ TEST(TextFiguresTest, WordsAreThoseOfSacreBleu) {
   }
   EXPECT_THAT(FigureWords("It's 1,000.5 \"Good\" - yes!", true),
               ElementsAre("it's", "1,000.5", "good", "yes"));
+  EXPECT_THAT(FigureWords("a &amp;lt; b&amp;amp;c\u00A0d\u2003e\vf", false),
+              ElementsAre("a", "<", "b", "&", "amp", ";", "c", "d", "e", "f"));
 }
 
 TEST(TextFiguresTest, StemsAreThoseOfPorter) {
@@ -137,6 +139,7 @@ TEST(EquationValueTest, ComparesValues) {
        std::map<std::string, std::string>{{"3 + 4 * 2", "11"},
                                           {"x = ( 3.5 + 4 ) / 2", "3.75"},
                                           {"3.75 = x", "15 / 4"},
+                                          {"0 / 5", "0"},
                                           {"- number0 number1", "number0 - number1"},
                                           {"* number1 number0", "* number0 number1"},
                                           {"/ + number0 number1 2", "(number0 + number1) / 2"},
@@ -150,6 +153,8 @@ TEST(EquationValueTest, ComparesValues) {
                                           {"", ""},
                                           {"(3", "3"},
                                           {"1 / 0", "1 / 0"},
+                                          {"1 / (2 / 0)", "0"},
+                                          {"/ 1 / 2 - 3 3", "0"},
                                           {"3 4", "34"},
                                           {"3 + 4 = 7", "7"},
                                           {std::string(1000, '('), "1"},

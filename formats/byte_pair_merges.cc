@@ -68,7 +68,6 @@ void BytePairMerges::Grow() {
 void BytePairMerges::Add(int32_t left, int32_t right, int32_t merged) {
   const uint64_t pair = PairKey(left, right);
   Place& place = places_[PlaceFrom(FirstPlace(pair), pair)];
-  if (place.merge.rank != kNoRank) return;
   place = {pair, {num_merges_++, merged}};
   const auto a = byte_of_id_.find(left), b = byte_of_id_.find(right);
   if (a != byte_of_id_.end() && b != byte_of_id_.end()) {

@@ -18,7 +18,7 @@ class BytePairMerges {
   explicit BytePairMerges(const std::array<int32_t, 256>& bytes);
 
   // Lets `left` followed by `right` become `merged`; earlier calls take precedence. A pair that was
-  // added before is ignored.
+  // added before gets the place of the later call, as in the `tokenizers` library.
   void Add(int32_t left, int32_t right, int32_t merged);
 
   // Appends the ids of `piece` to `ids`. The adjacent pair that was added first is merged first,

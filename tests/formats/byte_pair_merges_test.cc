@@ -59,5 +59,20 @@ TEST(BytePairMergesTest, EqualsMergingOnePairAtATime) {
   }
 }
 
+TEST(BytePairMergesTest, ARepeatedPairHasItsLastPlace) {
+  std::array<int32_t, 256> bytes{};
+  for (int32_t b = 0; b < 256; ++b) bytes[static_cast<size_t>(b)] = b;
+  BytePairMerges merges(bytes);
+  merges.Add('a', 'b', 256);
+  merges.Add('b', 'c', 257);
+  std::vector<int32_t> encoded;
+  merges.Encode("abc", &encoded);
+  EXPECT_EQ(encoded, (std::vector<int32_t>{256, 'c'}));
+  merges.Add('a', 'b', 256);
+  encoded.clear();
+  merges.Encode("abc", &encoded);
+  EXPECT_EQ(encoded, (std::vector<int32_t>{'a', 257}));
+}
+
 }  // namespace byte_pair_merges_test
 }  // namespace braid

@@ -123,6 +123,13 @@ absl::Status CheckFree(const v1::TaskSpec& spec) {
   if (free.references_from().empty()) {
     return Refuse(spec, "give choice { ... }, free { references_from: ... } or number { ... }");
   }
+  if (std::ranges::any_of(free.stop(), &std::string::empty)) {
+    return Refuse(spec, "free.stop: got an empty text, which ends every answer before it begins");
+  }
+  if (free.max_tokens() < 0) {
+    return Refuse(spec, absl::StrCat("free.max_tokens: got ", free.max_tokens(),
+                                     ", expected 0 (the default) or more"));
+  }
   if (free.num_beams() < 0 || free.num_beams() > kMaxBeams) {
     return Refuse(spec, absl::StrCat("free.num_beams: got ", free.num_beams(), ", expected 1 to ",
                                      kMaxBeams));

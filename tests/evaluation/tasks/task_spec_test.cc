@@ -69,6 +69,8 @@ TEST(TaskSpecTest, RefusesWhatCannotBeUsed) {
       {Number("number { }", "PEARSON"), "number.gold is missing"},
       {Number("free { references_from: 'n' }", "PEARSON"), "pearson is not one of free answers"},
       {Number("", "PEARSON"), "or number { ... }"},
+      {Number("free { references_from: 'n' stop: '' }", "EXACT_MATCH"), "free.stop"},
+      {Number("free { references_from: 'n' max_tokens: -1 }", "EXACT_MATCH"), "max_tokens: got -1"},
   };
   for (const auto& [text, message] : broken) {
     EXPECT_FAILS(ParseTaskSpec(text, "my.textproto"), absl::StatusCode::kInvalidArgument,

@@ -22,7 +22,7 @@ void ConfigOptions::AddTo(CLI::App* command, const std::string& message_name) {
   command
       ->add_option("--set", assignments,
                    "Set any field of " + message_name +
-                       " by its path, such as those in brackets above; repeatable")
+                       " by its path (in brackets after options that set it); repeatable")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
 }

@@ -26,7 +26,7 @@ struct CommandLine {
   std::function<absl::Status()> action;
 };
 
-// The options --config FILE and --set KEY=VALUE, which set fields of a configuration message.
+// The options --config FILE and --set PATH=VALUE, which set fields of a configuration message.
 struct ConfigOptions {
   std::string file;
   std::vector<std::string> assignments;

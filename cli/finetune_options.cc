@@ -252,19 +252,19 @@ void FinetuneOptions::AddTo(CLI::App* command) {
             with_lora = true;
             lora = values.empty() ? "" : values[0];
           },
-          "Train low-rank adapters instead of all weights, with settings such as "
-          "r=8,alpha=16,targets=q,v [finetuning.lora]")
+          "Train low-rank adapters instead of all weights; SETTINGS, such as "
+          "r=8,alpha=16,targets=q,v, may be left out [finetuning.lora]")
       ->type_name("SETTINGS")
       ->default_str(DefaultLora())
       ->expected(0, 1);
   command
       ->add_option("--train", train,
-                   "Train only the parameters whose names fit, such as 'model.layers.5.*' "
+                   "Train only the parameters whose names match, such as 'model.layers.5.*' "
                    "[finetuning.train]")
       ->type_name("PATTERN");
   command
       ->add_option("--rate", rates,
-                   "Factor of the learning rate of the parameters whose names fit, such as "
+                   "Factor of the learning rate of the parameters whose names match, such as "
                    "'model.layers.0.*=0.5' [finetuning.learning_rates]")
       ->type_name("PATTERN=FACTOR");
   fields.Add(command, "--label-smoothing", "finetuning.label_smoothing");

@@ -204,9 +204,10 @@ absl::Status ParseConfig(std::string_view text, std::string_view source, Message
 absl::Status SetField(Message* message, std::string_view assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("got \"", Abseil(assignment),
-                                                   "\", expected KEY=VALUE, for example "
-                                                   "model.num_layers=4"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("setting \"", Abseil(assignment),
+                     "\": got no =, expected PATH=VALUE with the path of a field of ",
+                     std::string(message->GetDescriptor()->name())));
   }
   const std::vector<std::string> path = absl::StrSplit(Abseil(assignment.substr(0, equals)), '.');
   for (size_t i = 0;; ++i) {

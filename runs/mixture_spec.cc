@@ -35,7 +35,8 @@ absl::StatusOr<std::string> AbsoluteDataset(const std::string& field, const std:
     return (normal.has_filename() ? normal : normal.parent_path()).string();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ": got nothing, expected the directory of a packed dataset"));
+      absl::StrCat(field, ": got nothing, expected the directory of a packed dataset",
+                   field == "dataset_dir" ? ", or a job with --data" : ""));
 }
 
 absl::StatusOr<DatasetInfo> ReadOneDataset(const std::string& field, const std::string& path) {

@@ -23,7 +23,7 @@ absl::StatusOr<int64_t> JobNumber(const std::string& id) {
 
 absl::Status UnknownJob(const std::string& id) {
   return absl::NotFoundError(
-      absl::StrCat("unknown job \"", id, "\"; `braid jobs` lists the jobs of this home directory"));
+      absl::StrCat("unknown job \"", id, "\"; 'braid jobs' lists the jobs of this home directory"));
 }
 
 }  // namespace braid

@@ -70,7 +70,7 @@ TEST(ConfigTextTest, WrongTypeAndShapeAreErrors) {
               HasSubstr("expected an integer"));
   EXPECT_THAT(std::string(SetField(&spec, "model=8").message()), HasSubstr("group of settings"));
   EXPECT_THAT(std::string(SetField(&spec, "seed.x=8").message()), HasSubstr("single value"));
-  EXPECT_THAT(std::string(SetField(&spec, "num_steps").message()), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(std::string(SetField(&spec, "num_steps").message()), HasSubstr("PATH=VALUE"));
 }
 
 TEST(ConfigTextTest, ParseErrorsNameFileLineAndNearestKey) {

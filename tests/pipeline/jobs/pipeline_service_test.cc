@@ -132,7 +132,7 @@ TEST_F(PipelineServiceTest, RefusesBadSettingsAndUnknownIds) {
   get.set_id("job-000042");
   const grpc::Status missing = Call(server, &v1::PipelineService::Stub::GetJob, get, &job);
   EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(missing.error_message(), HasSubstr("`braid jobs`"));
+  EXPECT_THAT(missing.error_message(), HasSubstr("braid jobs"));
   grpc::ClientContext context;
   v1::WatchJobRequest watch;
   watch.set_id("job-000042");

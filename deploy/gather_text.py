@@ -185,7 +185,7 @@ def size(text):
 
 
 def write(path, documents, seed):
-    """Writes JSON lines in another order than that of gathering, which has small domains last."""
+    """Writes JSON lines in a seeded order; gathering has small domains last."""
     parts, numbers = collections.Counter(path for path, _, _ in documents), collections.Counter()
     with open(path + ".part", "w", encoding="utf-8", newline="\n") as out:
         for source, domain, text in sorted(documents, key=lambda d: (key(d[0], seed + 1), d[0])):
@@ -221,6 +221,8 @@ def parse_options():
         parser.error(f"--seed: got {options.seed}, expected 0 to 2^64 - 1")
     if os.path.exists(options.output):
         parser.error(f"{options.output} exists; remove it or name another file")
+    if not os.path.isdir(os.path.dirname(options.output) or "."):
+        parser.error(f"{options.output}: its directory does not exist; create it first")
     return options
 
 
@@ -238,7 +240,10 @@ def main():
         sys.exit(f"gather_text.py: too little text below {options.root}: got {dict(sizes)}, "
                  f"expected {options.min_bytes} bytes; install packages with documentation and "
                  "sources, such as manpages-dev, g++ and perl-doc")
-    write(options.output, documents, options.seed)
+    try:
+        write(options.output, documents, options.seed)
+    except OSError as error:
+        sys.exit(f"gather_text.py: cannot write {options.output}: {error.strerror}")
     print(f"{len(documents):,} documents, {sum(sizes.values()) / 1e6:.1f} MB of this machine's "
           f"text in {len(sizes)} domains")
 

@@ -2,7 +2,7 @@
 # Goes from a fresh Debian machine to a trained soft-MoE language model and a report:
 # installs missing packages, builds, and runs `braid quickstart`.
 #
-#   ./deploy/quickstart.sh [--workdir DIR]
+#   ./deploy/quickstart.sh [--workdir DIR] [--corpus PATH...] [--steps N]
 set -euo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")

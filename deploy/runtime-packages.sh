@@ -9,4 +9,5 @@ set -euo pipefail
 libraries=$(ldd "$@" | awk '/=> \//{print $3}' | sort -u | xargs realpath | sort -u)
 # Packages record some paths from before the /usr merge. A library of no package, such as braid's
 # own, makes dpkg-query fail.
+# shellcheck disable=SC2086
 { dpkg-query --search $libraries ${libraries//\/usr\/lib/\/lib} 2>/dev/null || true; } | sed 's/:.*//' | sort -u

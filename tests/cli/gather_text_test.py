@@ -77,6 +77,10 @@ def main():
                                  (("--seed", "-1"), "--seed: got -1, expected 0 to")]:
             run = gather(root, *options)[0]
             assert run.returncode != 0 and message in run.stderr, run.stderr
+        nowhere = os.path.join(root, "missing/out.jsonl")
+        run = subprocess.run([sys.executable, SCRIPT, nowhere], capture_output=True, text=True)
+        assert run.returncode == 2 and nowhere in run.stderr, run.stderr
+        assert "Traceback" not in run.stderr, run.stderr
         helped = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True)
         assert "Examples:" in helped.stdout
 

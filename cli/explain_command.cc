@@ -354,8 +354,9 @@ void AddExplainCommand(CommandLine& program) {
       "  braid explain run-000001 --document corpus.jsonl:4096 --json\n"
       "  braid explain run-000002 --document alpaca.jsonl:12\n"
       "\n"
-      "Token ranges are begin:end, excluding the end. COSINE compares a document with its\n"
-      "predecessor. For a document that was not trained on, the reason is shown.");
+      "IN INSTANCE and IN DOCUMENT are token ranges begin:end, excluding the end. COSINE\n"
+      "compares a document with its predecessor. For a document that was not trained on, the\n"
+      "reason is shown.");
   command->callback([&program, options] {
     program.action = [&program, options] { return Explain(program.session, *options); };
   });

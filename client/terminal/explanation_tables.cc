@@ -105,7 +105,7 @@ void PrintInstance(const v1::InstanceExplanation& instance, const std::vector<in
   if (!steps.empty()) out << "  in steps " << absl::StrJoin(steps, ", ");
   out << "\n";
   std::vector<std::vector<std::string>> rows = {
-      {"TOKENS", "DOCUMENT", "ITS TOKENS", "DOMAIN", "COSINE", "FILE", "TEXT"}};
+      {"IN INSTANCE", "DOCUMENT", "IN DOCUMENT", "DOMAIN", "COSINE", "FILE", "TEXT"}};
   for (const v1::DocumentSpan& span : instance.spans()) {
     rows.push_back(
         {TokenRange(span.instance_offset(), span.length()), OneLine(span.document()),
@@ -124,7 +124,7 @@ void PrintDocument(const v1::ExplainDocumentResponse& document,
     if (!value.empty()) out << absl::StrFormat("%-12s %s\n", name, value);
   };
   field("document", OneLine(document.document()));
-  field("fate", Fate(document, steps, run));
+  field("outcome", Fate(document, steps, run));
   field("domain", OneLine(document.domain()));
   field("file", OneLine(document.source_file()));
   if (document.fate() == v1::DOCUMENT_REJECTED) {
@@ -136,7 +136,7 @@ void PrintDocument(const v1::ExplainDocumentResponse& document,
     field("text", Quoted(document.excerpt()));
   }
   if (document.spans().empty()) return;
-  std::vector<std::vector<std::string>> rows = {{"INSTANCE", "TOKENS", "ITS TOKENS"}};
+  std::vector<std::vector<std::string>> rows = {{"INSTANCE", "IN INSTANCE", "IN DOCUMENT"}};
   if (!steps.empty()) rows[0].push_back("STEPS");
   for (int i = 0; i < document.spans_size(); ++i) {
     const v1::DocumentSpan& span = document.spans(i);

@@ -88,7 +88,8 @@ absl::StatusOr<v1::ModelConfig> ExpertSplitConfig(const v1::ModelConfig& dense,
                                                   const v1::ExpertSplit& split) {
   if (UsesExperts(dense)) {
     return absl::InvalidArgumentError(
-        "the model has experts, expected a dense one; braid convert --dense puts experts together");
+        "the model has experts, expected a dense one; 'braid convert --dense' joins experts of "
+        "the router TOKEN_CHOICE");
   }
   ASSIGN_OR_RETURN(const std::set<int> layers, LayersToSplit(split, dense.num_layers()));
   RETURN_IF_ERROR(CheckGate(split.gate()));

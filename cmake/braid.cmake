@@ -32,27 +32,32 @@ elseif(BRAID_TSAN)
   target_compile_definitions(braid_flags INTERFACE BRAID_TSAN=1)
 endif()
 
-# Compiles the `sources` of a target in as few batches as `limit` files in each allow, all of about the
-# same size.
-function(braid_batches target limit sources)
-  list(LENGTH sources count)
-  math(EXPR batches "(${count} + ${limit} - 1) / ${limit}")
-  math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
+# A whole library or test program in one translation unit takes the least time to build once; small
+# batches take less time to build again after a change (preset `develop`).
+set(BRAID_BATCH_SIZE 0 CACHE STRING "Most source files in a translation unit; 0: all of a target")
+
+# Compiles the `sources` of a target in as few batches as BRAID_BATCH_SIZE allows, all of about the same
+# size.
+function(braid_batches target sources)
+  set(size 0)
+  if(BRAID_BATCH_SIZE GREATER 0)
+    list(LENGTH sources count)
+    math(EXPR batches "(${count} + ${BRAID_BATCH_SIZE} - 1) / ${BRAID_BATCH_SIZE}")
+    math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
+  endif()
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE ${size})
 endfunction()
 
 # braid_library(NAME <name> SRCS ... [DEPS ...] [FAST]) defines the static library braid_<name>,
-# linked as braid::<name>, compiled with -O2 if it is FAST. Its files are compiled in batches of
-# BRAID_BATCH_SIZE, so names in anonymous namespaces must be unique within a room.
-set(BRAID_BATCH_SIZE 20 CACHE STRING "Most source files of a library in a translation unit")
-set(BRAID_TEST_BATCH_SIZE 10 CACHE STRING "Most source files of a test program in a translation unit")
+# linked as braid::<name>, compiled with -O2 if it is FAST. Its files are compiled together, so names in
+# anonymous namespaces must be unique within a library.
 function(braid_library)
   cmake_parse_arguments(ARG "FAST" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(braid_${ARG_NAME} STATIC ${ARG_SRCS})
   add_library(braid::${ARG_NAME} ALIAS braid_${ARG_NAME})
   target_link_libraries(braid_${ARG_NAME} PUBLIC braid_flags ${ARG_DEPS})
-  braid_batches(braid_${ARG_NAME} ${BRAID_BATCH_SIZE} "${ARG_SRCS}")
+  braid_batches(braid_${ARG_NAME} "${ARG_SRCS}")
   if(ARG_FAST)
     target_compile_options(braid_${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
@@ -67,7 +72,7 @@ function(braid_tests)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   set_target_properties(${ARG_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  braid_batches(${ARG_NAME} ${BRAID_TEST_BATCH_SIZE} "${ARG_SRCS}")
+  braid_batches(${ARG_NAME} "${ARG_SRCS}")
   target_link_libraries(${ARG_NAME} PRIVATE braid_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   if(NOT ARG_FAST)
     target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:Release>:-O0>)

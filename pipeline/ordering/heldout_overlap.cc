@@ -16,7 +16,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kDocumentsPerTask = 256;
-constexpr int64_t kDocumentsPerReport = 8192;
+constexpr int64_t kHeldoutDocumentsPerReport = 8192;
 
 // The overlaps found so far, by training document.
 using Overlaps = std::map<uint32_t, HeldoutOverlap>;
@@ -61,9 +61,9 @@ absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, in
   const NearDuplicateIndex index(documents_.Texts(heldout), options_.min_jaccard);
   const auto n = static_cast<int64_t>(training_.size());
   std::vector<std::optional<NearDuplicateIndex::Match>> matches;
-  for (int64_t begin = 0; begin < n; begin += kDocumentsPerReport) {
+  for (int64_t begin = 0; begin < n; begin += kHeldoutDocumentsPerReport) {
     RETURN_IF_ERROR(progress_((pass * n + begin) / num_passes, n));
-    matches.assign(static_cast<size_t>(std::min(kDocumentsPerReport, n - begin)), std::nullopt);
+    matches.assign(static_cast<size_t>(std::min(kHeldoutDocumentsPerReport, n - begin)), std::nullopt);
     FindSome(index, begin, matches);
     for (size_t i = 0; i < matches.size(); ++i) {
       if (!matches[i].has_value()) continue;

@@ -97,7 +97,7 @@ class FilesTest(unittest.TestCase):
                     self.assertTrue((ROOT / service["build"]["dockerfile"]).exists())
 
     def test_control_planes_serve_every_command(self):
-        source = (ROOT / "cli/braidd.cc").read_text()
+        source = (ROOT / "cli/braidd_program.cc").read_text()
         default = re.search(r'std::string services = "([a-z,]+)"', source).group(1)
         planes = [(where, command) for where, command in braidd_commands() if "--metrics" in command]
         self.assertEqual(len(planes), 2)

@@ -22,7 +22,7 @@ namespace braid {
 inline std::vector<const google::protobuf::MethodDescriptor*> ServedMethods() {
   std::vector<const google::protobuf::MethodDescriptor*> methods;
   for (const google::protobuf::FileDescriptor* const file :
-       {v1::Job::descriptor()->file(), v1::Run::descriptor()->file(),
+       {v1::SubmitCorpusRequest::descriptor()->file(), v1::Run::descriptor()->file(),
         v1::RoutingAnalysis::descriptor()->file(), v1::GenerateRequest::descriptor()->file(),
         v1::EmbedRequest::descriptor()->file(), v1::SearchRequest::descriptor()->file(),
         v1::DeleteRequest::descriptor()->file()}) {

@@ -87,6 +87,7 @@ TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
   ASSERT_TRUE(TrainAlone(run, spec).ok());
   const double all = FlopsPerToken(spec.model(), spec.finetuning(), 0).total();
   const auto steps = run.ReadMetrics(0).value();
+  ASSERT_FALSE(steps.empty());
   for (const v1::StepMetrics& step : steps) {
     const double flops = 1e9 * step.gflops() / step.tokens_per_second();
     // Each example is at most 11 of the sequence's 32 tokens.

@@ -16,9 +16,10 @@ namespace {
 // Returns the file that marks a directory above `path` as one of braid's; nullopt if none does.
 std::optional<std::filesystem::path> MarkerAbove(const std::filesystem::path& path) {
   std::error_code error;
-  std::filesystem::path directory = std::filesystem::absolute(path, error);
-  while (!error && directory.has_relative_path()) {
-    directory = directory.parent_path();
+  std::filesystem::path directory = std::filesystem::absolute(path, error).parent_path();
+  // The directories that links and ".." lead to count, not those that they pass through.
+  if (!error) directory = std::filesystem::weakly_canonical(directory, error);
+  for (; !error && directory.has_relative_path(); directory = directory.parent_path()) {
     for (const std::filesystem::path& marker :
          {RunDirectory(directory).spec(), directory / kManifestName}) {
       std::error_code missing;

@@ -160,9 +160,9 @@ class ContrieverProcess::Child {
     const ChildProcess::End end = process_->Kill();
     if (!closed) return status;
     if (end.signal.has_value()) {
-      return absl::ResourceExhaustedError(absl::StrCat(kProgramName, " was killed by signal ",
-                                                       *end.signal, " (", strsignal(*end.signal),
-                                                       "; probably out of memory); lower max_tokens"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(kProgramName, " was killed by signal ", *end.signal, " (",
+                       strsignal(*end.signal), "; probably out of memory); lower max_tokens"));
     }
     return absl::InternalError(absl::StrCat(kProgramName, " exited with code ",
                                             end.exit_code ? absl::StrCat(*end.exit_code) : "?",

@@ -63,7 +63,8 @@ absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, in
   std::vector<std::optional<NearDuplicateIndex::Match>> matches;
   for (int64_t begin = 0; begin < n; begin += kHeldoutDocumentsPerReport) {
     RETURN_IF_ERROR(progress_((pass * n + begin) / num_passes, n));
-    matches.assign(static_cast<size_t>(std::min(kHeldoutDocumentsPerReport, n - begin)), std::nullopt);
+    matches.assign(static_cast<size_t>(std::min(kHeldoutDocumentsPerReport, n - begin)),
+                   std::nullopt);
     FindSome(index, begin, matches);
     for (size_t i = 0; i < matches.size(); ++i) {
       if (!matches[i].has_value()) continue;

@@ -388,8 +388,7 @@ TEST_F(FurtherModelsTest, BadRequestsAreNamed) {
   EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument, "further_models: got ",
                "twice");
   request_.mutable_further_models()->RemoveLast();
-  request_.add_active_experts(1);
-  request_.add_active_experts(2);
+  for (const int active : {1, 2}) request_.add_active_experts(active);
   EXPECT_FAILS(Evaluate().status(), absl::StatusCode::kInvalidArgument, "active_experts: got 2",
                "further_models");
   request_.clear_active_experts();

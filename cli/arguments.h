@@ -28,10 +28,6 @@ int CheckedOutput(const std::string& program, int exit_code);
 // Returns the error of std::filesystem without the names of its functions, with the path.
 absl::Status FilesystemError(const std::filesystem::filesystem_error& error);
 
-// Reads a text file that the user names, such as settings. Errors: those of ReadFile, and
-// INVALID_ARGUMENT for a file of more than 64 MiB, such as /dev/zero.
-absl::StatusOr<std::string> ReadUserFile(const std::string& path);
-
 // Returns "a, b or c".
 std::string ListOfChoices(const std::vector<std::string>& choices);
 

@@ -5,13 +5,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "base/blas_core.h"
-#include "cli/arguments.h"
+#include "cli/child_arguments.h"
 #include "retrieval/contriever_embedder.h"
 #include "retrieval/embedder_pipe.h"
 
@@ -47,22 +48,10 @@ absl::StatusOr<const braid::Embedder*> Load(const braid::ContrieverOptions& opti
 
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
-  braid::ContrieverOptions options;
-  int num_threads = 0;
-  CLI::App app("Compute text embeddings with a BERT encoder; started by braid and braidd.",
-               "braid-embedder");
-  app.add_option("--model", options.directory, "Model directory in Hugging Face layout")
-      ->required();
-  app.add_option("--max-tokens", options.max_tokens,
-                 "Maximum word pieces per text; 0: all positions")
-      ->check(braid::IntegerBetween(0, 1 << 20));
-  app.add_option("--text-prefix", options.prefix,
-                 "Prefix added to each text (default: the default prompt of the model)");
-  app.add_flag_callback(
-      "--no-text-prefix", [&options] { options.prefix = ""; }, "Add no prefix");
-  app.add_option("--threads", num_threads, "Number of threads (default: all cores)")
-      ->check(braid::IntegerBetween(0, 1024));
-  if (const auto end = braid::ParseArguments(app, "braid-embedder", argc, argv)) return *end;
+  braid::EmbedderArguments arguments;
+  if (const auto end = braid::ParseEmbedderArguments(argc, argv, &arguments)) return *end;
+  const braid::ContrieverOptions options = {
+      .directory = arguments.model, .max_tokens = arguments.max_tokens, .prefix = arguments.prefix};
   if (!IsSocket(STDIN_FILENO)) {
     std::cerr
         << "braid-embedder: standard input is not a socket; this program is started by braid and "
@@ -73,7 +62,7 @@ int main(int argc, char** argv) {
   EndWithParent(STDIN_FILENO);
   std::unique_ptr<braid::ContrieverEmbedder> loaded;
   const absl::Status status =
-      braid::ServeEmbedder(STDIN_FILENO, Load(options, num_threads, &loaded));
+      braid::ServeEmbedder(STDIN_FILENO, Load(options, arguments.num_threads, &loaded));
   if (!status.ok()) std::cerr << "braid-embedder: " << status.message() << std::endl;
   return status.ok() ? 0 : 1;
 }

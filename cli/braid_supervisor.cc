@@ -5,8 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
-#include "cli/arguments.h"
+#include "cli/child_arguments.h"
 #include "control/launch/slurm_allocation.h"
 #include "control/supervision/supervisor.h"
 
@@ -61,30 +60,14 @@ int Supervise(const std::string& run_dir, SupervisorOptions options) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app(
-      "Supervise the run in RUN_DIR until it ends: start mpirun as specified in launch.json, "
-      "restart it after failures, and record events in events.jsonl. SIGTERM, or SIGUSR1 at the "
-      "time limit of a job, stops the run after saving a checkpoint.\n\nExit codes: 0 the run "
-      "succeeded; 1 the run failed or its directory is unusable; 2 usage error; 3 no run "
-      "directory; 4 another supervisor holds the run; 75 the run was stopped (0 in a Slurm job).");
-  std::string run_dir;
   SupervisorOptions options;
-  app.add_option("RUN_DIR", run_dir, "Run directory with run.textproto and launch.json")
-      ->required();
-  std::string script;
-  app.add_option("SCRIPT", script, "Ignored: the batch script whose interpreter is this program");
-  app.add_flag("--reattach", options.reattach,
-               "Re-attach to a run that has not ended; exit when it has ended");
-  app.add_option("--stop-grace", options.stop_grace_seconds,
-                 "Seconds from a stop request until mpirun is terminated")
-      ->capture_default_str()
-      ->check(AtLeastZero());
-  app.add_option("--kill-grace", options.kill_grace_seconds,
-                 "Seconds from then until all processes are killed")
-      ->capture_default_str()
-      ->check(AtLeastZero());
-  if (const auto end = ParseArguments(app, "braid-supervisor", argc, argv)) return *end;
-  return Supervise(run_dir, options);
+  SupervisorArguments arguments = {.stop_grace_seconds = options.stop_grace_seconds,
+                                   .kill_grace_seconds = options.kill_grace_seconds};
+  if (const auto end = ParseSupervisorArguments(argc, argv, &arguments)) return *end;
+  options.reattach = arguments.reattach;
+  options.stop_grace_seconds = arguments.stop_grace_seconds;
+  options.kill_grace_seconds = arguments.kill_grace_seconds;
+  return Supervise(arguments.run_dir, options);
 }
 
 }  // namespace

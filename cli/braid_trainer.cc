@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/atomic_file.h"
 #include "base/blas_core.h"
 #include "base/sealed_text.h"
 #include "base/status_macros.h"
 #include "braid/v1/analysis.pb.h"
-#include "cli/arguments.h"
+#include "cli/child_arguments.h"
 #include "cli/corpus_documents.h"
+#include "cli/user_file.h"
 #include "evaluation/evaluate_tasks.h"
 #include "evaluation/expert_activity.h"
 #include "evaluation/layer_analysis.h"
@@ -99,16 +99,14 @@ absl::Status AnswerOnce(const std::string& path,
   });
 }
 
-// A subcommand whose only argument is a path.
 struct PathCommand {
-  const char *name, *help, *argument, *argument_help;
+  PathSubcommand arguments;
   std::function<int(const std::string& path)> run;
-  bool needs_path = true;
 };
 
 PathCommand RequestCommand(const char* name, const char* help,
                            std::function<absl::Status(const std::string&)> answer) {
-  return {name, help, "REQUEST", "File with a request of this kind in text format",
+  return {{name, help, "REQUEST", "File with a request of this kind in text format"},
           [answer = std::move(answer)](const std::string& path) { return Report(answer(path)); }};
 }
 
@@ -127,10 +125,12 @@ PathCommand AnswersOnce(const char* name, const char* help,
 }
 
 std::vector<PathCommand> PathCommands() {
-  return {{"train", "Train the run in RUN_DIR, or resume it", "RUN_DIR",
-           "Run directory with run.textproto", Train},
-          {"check-rank", "Report this rank's environment, for braid doctor", "SHARED_DIR",
-           "Directory that all ranks must see", CheckRanks, /*needs_path=*/false},
+  return {{{"train", "Train the run in RUN_DIR, or resume it", "RUN_DIR",
+            "Run directory with run.textproto"},
+           Train},
+          {{"check-rank", "Report this rank's environment, for braid doctor", "SHARED_DIR",
+            "Directory that all ranks must see", /*needs_path=*/false},
+           CheckRanks},
           Answers<v1::EvaluateRequest>("evaluate", "Measure perplexity on held-out text",
                                        [](const v1::EvaluateRequest& request, const auto& emit) {
                                          return Evaluate(request, ReadCorpusDocuments, emit);
@@ -153,34 +153,17 @@ std::vector<PathCommand> PathCommands() {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app(
-      "Train, evaluate and sample segment-routed soft-MoE language models; started by braid and "
-      "braidd.");
-  app.require_subcommand(1);
-  std::string path;
   const std::vector<PathCommand> commands = PathCommands();
-  std::vector<CLI::App*> parsed;
-  for (const PathCommand& command : commands) {
-    parsed.push_back(app.add_subcommand(command.name, command.help));
-    parsed.back()
-        ->add_option(command.argument, path, command.argument_help)
-        ->required(command.needs_path);
-  }
-  ServingLoopOptions options;
-  CLI::App* serve =
-      app.add_subcommand("serve", "Generate text for braidd over standard input and output");
-  serve->add_option("MODEL", path, "Run or checkpoint directory")->required();
-  serve->add_option("--threads", options.num_threads, "Number of threads (default: all cores)")
-      ->check(IntegerBetween(0, 1024));
-  serve->add_flag("--together", options.together,
-                  "Batch all texts into one step (braidd --generate-together)");
-  if (const auto end = ParseArguments(app, "braid-trainer", argc, argv)) return *end;
-  for (size_t i = 0; i < commands.size(); ++i) {
-    if (*parsed[i]) return commands[i].run(path);
-  }
+  std::vector<PathSubcommand> subcommands;
+  for (const PathCommand& command : commands) subcommands.push_back(command.arguments);
+  TrainerArguments arguments;
+  if (const auto end = ParseTrainerArguments(argc, argv, subcommands, &arguments)) return *end;
+  if (arguments.subcommand) return commands[*arguments.subcommand].run(arguments.path);
   // Ctrl-C in a shared terminal is handled by the parent, which may only stop the current text.
   signal(SIGINT, SIG_IGN);
-  return Report(ServeModel(path, options, STDIN_FILENO, PrintLine));
+  const ServingLoopOptions options = {.num_threads = arguments.num_threads,
+                                      .together = arguments.together};
+  return Report(ServeModel(arguments.path, options, STDIN_FILENO, PrintLine));
 }
 
 }  // namespace

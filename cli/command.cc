@@ -8,6 +8,7 @@
 #include "base/random_id.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
+#include "cli/user_file.h"
 #include "proto/config_text.h"
 #include "proto/state_name.h"
 #include "runs/model_path.h"

@@ -14,6 +14,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/evaluation_flags.h"
+#include "cli/user_file.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/source_warning.h"
 #include "client/terminal/tasks_table.h"

@@ -15,6 +15,7 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/evaluation_flags.h"
+#include "cli/user_file.h"
 #include "client/terminal/source_warning.h"
 #include "formats/safetensors.h"
 #include "formats/sentencepiece_json.h"

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/user_file.h"
 #include "client/terminal/terminal_text.h"
 #include "control/launch/launcher.h"
 #include "control/launch/scheduler.h"

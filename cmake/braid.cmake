@@ -120,8 +120,8 @@ function(braid_starts_mpi_ranks)
 endfunction()
 
 # braid_proto(NAME <name> PROTOS ... SERVICES ...) defines the library braid_<name> with the messages of
-# the .proto files below the current folder, and braid_<name>_services with the gRPC stubs of
-# SERVICES. Include them as "a/b.pb.h" and "a/b.grpc.pb.h".
+# the .proto files below the current folder, and the global property braid_<name>_stubs with the files of
+# the gRPC stubs of SERVICES. Include them as "a/b.pb.h" and "a/b.grpc.pb.h".
 function(braid_proto)
   cmake_parse_arguments(ARG "" "NAME" "PROTOS;SERVICES" ${ARGN})
   set(messages)
@@ -153,16 +153,19 @@ function(braid_proto)
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
       DEPENDS ${ARG_PROTOS} ${ARG_SERVICES})
   endforeach()
-  # Generated messages repeat names and cannot share a translation unit; stubs can.
   add_library(braid_${ARG_NAME} STATIC ${messages})
   add_library(braid::${ARG_NAME} ALIAS braid_${ARG_NAME})
-  add_library(braid_${ARG_NAME}_services STATIC ${stubs})
-  add_library(braid::${ARG_NAME}_services ALIAS braid_${ARG_NAME}_services)
-  set_target_properties(braid_${ARG_NAME}_services PROPERTIES
-    UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE 0)
-  foreach(library braid_${ARG_NAME} braid_${ARG_NAME}_services)
-    target_include_directories(${library} SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
-  endforeach()
+  target_include_directories(braid_${ARG_NAME} SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(braid_${ARG_NAME} PUBLIC protobuf::libprotobuf)
-  target_link_libraries(braid_${ARG_NAME}_services PUBLIC braid_${ARG_NAME} gRPC::grpc++)
+  if(BRAID_BATCH_SIZE EQUAL 0)
+    # Two names repeat in all generated files.
+    set_target_properties(braid_${ARG_NAME} PROPERTIES
+      UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE 0 UNITY_BUILD_UNIQUE_ID BRAID_FILE
+      UNITY_BUILD_CODE_BEFORE_INCLUDE
+"#define BRAID_JOINED(a, b) a##b
+#define BRAID_OF_FILE(name, file) BRAID_JOINED(name, file)
+#define schemas BRAID_OF_FILE(schemas_, BRAID_FILE)
+#define file_default_instances BRAID_OF_FILE(file_default_instances_, BRAID_FILE)")
+  endif()
+  set_property(GLOBAL PROPERTY braid_${ARG_NAME}_stubs ${stubs})
 endfunction()

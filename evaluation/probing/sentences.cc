@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 24> kAbbreviations = {
 constexpr std::array<std::string_view, 5> kQuotes = {"\xE2\x80\x9C", "\xE2\x80\x9D", "\xE2\x80\x98",
                                                      "\xE2\x80\x99", "\xC2\xBB"};
 
-std::string LowerCase(std::string_view text) { return absl::AsciiStrToLower(std::string(text)); }
+std::string AsciiLower(std::string_view text) { return absl::AsciiStrToLower(std::string(text)); }
 
 bool IsOutsideAscii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 
@@ -57,7 +57,7 @@ std::string_view WithoutClosers(std::string_view word) {
 bool IsAbbreviation(std::string_view word) {
   word = WithoutOpeners(word);
   if (word.size() == 2 && absl::ascii_isupper(word[0])) return word[0] != 'I';
-  const std::string bare = LowerCase(word.substr(0, word.size() - 1));
+  const std::string bare = AsciiLower(word.substr(0, word.size() - 1));
   return std::ranges::find(kAbbreviations, bare) != kAbbreviations.end();
 }
 
@@ -173,7 +173,7 @@ std::vector<std::string_view> WordsOf(std::string_view sentence) {
 std::string BareWord(std::string_view word) {
   while (!word.empty() && absl::ascii_ispunct(word.front())) word.remove_prefix(1);
   while (!word.empty() && absl::ascii_ispunct(word.back())) word.remove_suffix(1);
-  return LowerCase(word);
+  return AsciiLower(word);
 }
 
 void SentencePool::Add(std::string_view text) {

@@ -30,7 +30,7 @@ struct PairWords {
   std::vector<Words> references;
 };
 
-std::vector<PairWords> WordsOf(std::span<const TextPair> pairs, bool plain) {
+std::vector<PairWords> PairWordsOf(std::span<const TextPair> pairs, bool plain) {
   std::vector<PairWords> words;
   for (const TextPair& pair : pairs) {
     BRAID_CHECK(!pair.references.empty()) << pair.candidate;
@@ -348,7 +348,7 @@ bool IsTextFigure(v1::TaskFigure figure) {
 
 SummedFigure TextFigure(v1::TaskFigure figure, std::span<const TextPair> pairs) {
   const std::vector<PairWords> words =
-      WordsOf(pairs, /*plain=*/figure != v1::BLEU && figure != v1::NIST);
+      PairWordsOf(pairs, /*plain=*/figure != v1::BLEU && figure != v1::NIST);
   switch (figure) {
     case v1::BLEU:
       return Bleu(words);

@@ -11,15 +11,15 @@
 namespace braid {
 namespace {
 
-void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status; }
+void Succeed(const absl::Status& status) { BRAID_CHECK(status.ok()) << status; }
 
 std::filesystem::path TextDataset() {
   const std::filesystem::path file = NewDirectory("tokenizer") / "tokenizer.model";
   const std::string text = "the cat sat on the mat and the dog ran after the cat. ";
-  Expect(TrainTokenizer(std::vector<std::string>(20, text), {.vocab_size = 280}, file));
+  Succeed(TrainTokenizer(std::vector<std::string>(20, text), {.vocab_size = 280}, file));
   const std::filesystem::path dataset = NewDirectory("text-data");
   WriteTinyDataset(dataset, {.vocab_size = (*Tokenizer::Load(file))->vocab_size()});
-  Expect(WriteFileAtomically(dataset / "tokenizer.model", *ReadFile(file)));
+  Succeed(WriteFileAtomically(dataset / "tokenizer.model", *ReadFile(file)));
   SealDataset(dataset);
   return dataset;
 }
@@ -27,8 +27,8 @@ std::filesystem::path TextDataset() {
 RunDirectory TrainToTheEnd(v1::RunSpec spec, int checkpoint_every) {
   spec.mutable_checkpoint()->set_every_steps(checkpoint_every);
   RunDirectory run(NewDirectory("text-run"));
-  Expect(run.WriteSpec(spec));
-  Expect(TrainAlone(run, spec).status());
+  Succeed(run.WriteSpec(spec));
+  Succeed(TrainAlone(run, spec).status());
   return run;
 }
 

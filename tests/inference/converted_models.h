@@ -2,13 +2,12 @@
 #ifndef BRAID_TESTS_INFERENCE_CONVERTED_MODELS_H_
 #define BRAID_TESTS_INFERENCE_CONVERTED_MODELS_H_
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "braid/v1/conversion.pb.h"
 #include "model/language_model.h"
+#include "tests/base/largest_difference.h"
 #include "tests/inference/huggingface/exported_models.h"
 
 namespace braid {
@@ -28,12 +27,7 @@ inline double LogitDifference(LanguageModel& a, LanguageModel& b) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<int32_t>(i * 7 % a.config().vocab_size());
   }
-  const std::vector<float> x = a.Logits(tokens, 2).value(), y = b.Logits(tokens, 2).value();
-  double difference = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    difference = std::max(difference, std::abs(static_cast<double>(x[i]) - y[i]));
-  }
-  return difference;
+  return LargestDifference(a.Logits(tokens, 2).value(), b.Logits(tokens, 2).value());
 }
 
 // Dense models with FFNs of three matrices, and of two with biases.

@@ -18,6 +18,7 @@
 #include "runs/checkpoint_directory.h"
 #include "runs/conversion_record.h"
 #include "runs/run_spec.h"
+#include "tests/base/largest_difference.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/training_state.h"
@@ -95,14 +96,6 @@ std::vector<float> LogitsOf(LanguageModel& model) {
   std::vector<int32_t> tokens(2 * 32);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 64);
   return model.Logits(tokens, 2).value();
-}
-
-double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
-  double difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference = std::max<double>(difference, std::abs(a[i] - b[i]));
-  }
-  return difference;
 }
 
 bool IsFfn(const Parameter& parameter) { return parameter.name.find(".mlp.") != std::string::npos; }

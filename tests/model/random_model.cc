@@ -1,11 +1,11 @@
 #include "tests/model/random_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
+#include "tests/base/largest_difference.h"
 
 namespace braid {
 
@@ -72,11 +72,7 @@ std::vector<int32_t> RandomTokens(size_t count, int vocab_size, std::mt19937* ra
 
 double MaxDifference(const std::vector<float>& a, const std::vector<float>& b, size_t begin) {
   EXPECT_EQ(a.size(), b.size());
-  double worst = 0;
-  for (size_t i = begin; i < std::min(a.size(), b.size()); ++i) {
-    worst = std::max<double>(worst, std::abs(a[i] - b[i]));
-  }
-  return worst;
+  return LargestDifference(a, b, begin);
 }
 
 }  // namespace braid

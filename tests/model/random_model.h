@@ -30,7 +30,8 @@ std::unique_ptr<LanguageModel> SharpModel(const v1::ModelConfig& config, uint64_
 
 std::vector<int32_t> RandomTokens(size_t count, int vocab_size, std::mt19937* random);
 
-// Returns the largest absolute difference of two vectors of equal length, from `begin` on.
+// Returns the largest absolute difference of two vectors of equal length, from `begin` on; NaN
+// where one has a NaN.
 double MaxDifference(const std::vector<float>& a, const std::vector<float>& b, size_t begin = 0);
 
 }  // namespace braid

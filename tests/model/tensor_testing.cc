@@ -41,7 +41,9 @@ double FiniteDifferenceError(const std::function<at::Tensor()>& f,
       const double below = f().item<double>();
       data[at] = original;
       const double expected = (above - below) / (2 * kStep);
-      worst = std::max(worst, std::abs(gradients[i].flatten()[at].item<double>() - expected));
+      const double error = std::abs(gradients[i].flatten()[at].item<double>() - expected);
+      if (std::isnan(error)) return error;
+      worst = std::max(worst, error);
     }
   }
   return worst;

@@ -11,6 +11,7 @@
 #include "model/config/model_config.h"
 #include "runs/main_figures.h"
 #include "runs/run_spec.h"
+#include "tests/base/largest_difference.h"
 #include "tests/trainer/finetuning_fixture.h"
 #include "trainer/gradient_pass.h"
 #include "trainer/parallel/gradient_reducer.h"
@@ -71,11 +72,8 @@ class FinetuningRunsTest : public FinetuningFixture {
       const StepResult other = StepOn(dataset, micro, model);
       EXPECT_EQ(other.num_tokens, tokens);
       EXPECT_NEAR(other.loss, first.loss, 1e-5);
-      double worst = 0;
-      for (size_t i = 0; i < first.gradients.size(); ++i) {
-        worst = std::max<double>(worst, std::abs(first.gradients[i] - other.gradients[i]));
-      }
-      EXPECT_LT(worst, 1e-5 * std::max(1.0, largest)) << dataset << " " << micro;
+      EXPECT_LT(LargestDifference(first.gradients, other.gradients), 1e-5 * std::max(1.0, largest))
+          << dataset << " " << micro;
     }
   }
 };

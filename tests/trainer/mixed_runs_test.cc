@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "runs/run_spec.h"
+#include "tests/base/largest_difference.h"
 #include "tests/trainer/finetuning_fixture.h"
 #include "trainer/gradient_pass.h"
 #include "trainer/parallel/gradient_reducer.h"
@@ -176,13 +177,9 @@ TEST_F(MixedRunsTest, ARankWithoutSequencesStandsInWhereTheBatchDecides) {
   };
   const int64_t all = spec.batch().global_batch_size();
   const auto alone = gradients_on({0, all}), with_idle = gradients_on({0, 0, 3, all});
-  ASSERT_EQ(alone.size(), with_idle.size());
-  double difference = 0, largest = 0;
-  for (size_t i = 0; i < alone.size(); ++i) {
-    difference = std::max<double>(difference, std::abs(alone[i] - with_idle[i]));
-    largest = std::max<double>(largest, std::abs(alone[i]));
-  }
-  EXPECT_LT(difference, 1e-4 * largest);
+  double largest = 0;
+  for (const float gradient : alone) largest = std::max<double>(largest, std::abs(gradient));
+  EXPECT_LT(LargestDifference(alone, with_idle), 1e-4 * largest);
 }
 
 TEST_F(MixedRunsTest, MixedLayersThatCannotBeTrainedAreRefused) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -16,6 +17,7 @@
 #include "inference/model_conversion.h"
 #include "model/config/finetuning_config.h"
 #include "runs/model_path.h"
+#include "tests/base/largest_difference.h"
 #include "tests/inference/huggingface/adapter_fixture.h"
 
 namespace braid {
@@ -59,14 +61,10 @@ TEST_F(AdapterFilesTest, AdaptersOfPeftGiveItsLogitsAndTheirOwnFiles) {
     ASSERT_OK_AND_ASSIGN(const auto expected, NpyArray<float>::Open(golden / "logits.npy"));
     ASSERT_OK_AND_ASSIGN(const auto plain, LoadModel(base)->get()->Logits(tokens, 1));
     ASSERT_EQ(logits.size(), expected.values().size());
-    double difference = 0, moved = 0, range = 0;
-    for (size_t i = 0; i < logits.size(); ++i) {
-      range = std::max<double>(range, std::abs(expected.values()[i]));
-      difference = std::max<double>(difference, std::abs(logits[i] - expected.values()[i]));
-      moved = std::max<double>(moved, std::abs(logits[i] - plain[i]));
-    }
-    EXPECT_LT(difference, 1e-5 * range);
-    EXPECT_GT(moved, 1e-2 * range) << "the adapter has an effect";
+    double range = 0;
+    for (const float value : expected.values()) range = std::max<double>(range, std::abs(value));
+    EXPECT_LT(LargestDifference(logits, expected.values()), 1e-5 * range);
+    EXPECT_GT(LargestDifference(logits, plain), 1e-2 * range) << "the adapter has an effect";
 
     ExpectExportedAs(golden, imported.output_dir());
     const Json theirs = Json::parse(GetFile(golden / kAdapterConfigFile));

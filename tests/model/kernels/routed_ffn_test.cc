@@ -216,6 +216,7 @@ class RoutedFfnTest : public testing::TestWithParam<RoutedCase> {
     double worst = 0, largest = 1e-3;
     for (double value : expected) largest = std::max(largest, std::abs(value));
     for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_FALSE(std::isnan(got[i])) << what << " " << i;
       worst = std::max(worst, std::abs(got[i] - offset - expected[i]));
     }
     EXPECT_LT(worst / (largest + offset), 2e-5) << what;

@@ -119,6 +119,7 @@ TEST_F(KilledJobTest, ReachesTheSameBytesWhenKilledAtAnyTime) {
     }
     ExpectSameBytes(faults);
   }
+  EXPECT_GE(num_killed_, 1) << "every job ended before it was to be killed";
 }
 
 }  // namespace killed_job_test

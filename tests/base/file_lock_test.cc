@@ -85,6 +85,7 @@ TEST_F(FileLockTest, AKilledProcessReleasesIt) {
 
 TEST_F(FileLockTest, StartedProgramsDoNotInheritIt) {
   std::optional<FileLock> lock = Try();
+  ASSERT_TRUE(lock);
   const pid_t child = fork();
   if (child == 0) {
     execlp("sleep", "sleep", "60", nullptr);
@@ -99,7 +100,9 @@ TEST_F(FileLockTest, StartedProgramsDoNotInheritIt) {
   }
   EXPECT_TRUE(is_free);
   kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "the program had ended, and with it any lock of its own";
 }
 
 TEST_F(FileLockTest, ReportsWhyItCannotBeOpened) {

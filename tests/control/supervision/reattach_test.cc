@@ -186,14 +186,23 @@ TEST_P(OtherIdentityTest, RunOfAnotherMachineIsLeftAlone) {
   ASSERT_TRUE(Trains(2));
   Kill(supervisor);
   kill(static_cast<pid_t>(Mpirun().pid), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !HasLiveProcess(run_, UnixTime()); }));
   Change(run_.process());
+  Change(run_.attempt());
   AgeHeartbeat();
+  const ProcessRecord own = ReadProcessRecord(run_.process()).value();
   for (const char* machine : {"other", ""}) {  // "": an old record
-    ProcessRecord record = ReadProcessRecord(run_.process()).value();
+    ProcessRecord record = own;
     record.identity.machine = machine;
     ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
     EXPECT_FALSE(EnsureSupervised(BRAID_SUPERVISOR, run_).value()) << machine;
   }
+  // The machine alone made the difference.
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), own).ok());
+  EXPECT_TRUE(EnsureSupervised(BRAID_SUPERVISOR, run_).value());
+  ASSERT_TRUE(Eventually([&] { return Describe().attempts() == 2; }));
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(Reaches(v1::RUN_STOPPED));
 }
 INSTANTIATE_TEST_SUITE_P(BootAndContainer, OtherIdentityTest, testing::Values(0, 1));
 

@@ -198,8 +198,8 @@ TEST_F(DeletionTest, WaitsForASupervisorThatIsAboutToExit) {
   const ProcessRecord record{IdentifyProcess(supervisor).value(), "nonce", UnixTime()};
   ASSERT_OK(WriteProcessRecord(RunDirectory(home_ / ("runs/" + run)).process(), record));
   EXPECT_OK(Delete({run}));
+  EXPECT_EQ(waitpid(supervisor, nullptr, WNOHANG), supervisor) << "deleted before it had exited";
   EXPECT_THAT(home_.Directories(), IsEmpty());
-  waitpid(supervisor, nullptr, 0);
 }
 
 TEST_F(DeletionTest, OwnersAndOperatorsMayDelete) {

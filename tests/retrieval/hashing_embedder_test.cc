@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/npy.h"
 #include "retrieval/inner_product.h"
 #include "retrieval/parallel_for.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace hashing_embedder_test {
@@ -251,6 +253,23 @@ TEST_F(DocumentFrequenciesTest, RefusesAnotherArray) {
   ASSERT_TRUE(Fit({"x"}, 1).Save(path_).ok());
   std::filesystem::resize_file(path_, 1000);
   EXPECT_FALSE(DocumentFrequencies::Load(path_).ok());
+  // The number of documents, the longest n-gram, and a count for each bucket.
+  std::vector<uint32_t> values(2 + DocumentFrequencies::kNumBuckets);
+  const auto refused = [&](const std::string& problem) {
+    const std::vector<int64_t> shape = {std::ssize(values)};
+    ASSERT_OK(WriteNpy<uint32_t>(path_, shape, values));
+    EXPECT_FAILS(DocumentFrequencies::Load(path_), absl::StatusCode::kDataLoss, path_.string(),
+                 problem);
+  };
+  values[0] = 5;
+  values[1] = 1;
+  values[7] = 6;
+  refused("a count exceeds the number of documents, 5");
+  values[7] = 5;
+  values[1] = 0;
+  refused("max_ngram is 0");
+  values = {5, 1, 5};
+  refused("got 3 values");
   EXPECT_TRUE(absl::IsNotFound(DocumentFrequencies::Load(path_.string() + ".missing").status()));
 }
 

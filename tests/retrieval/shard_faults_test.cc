@@ -120,9 +120,11 @@ TEST_F(ShardFaultsTest, ADamagedShardIsNotReadButFilledAgain) {
   const fs::path shard =
       fs::directory_iterator(servers_[0].home() / "neighbors")->path() / "vectors.npy";
   {
+    // A hundred numbers become so large that reading them would change most results.
     std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(5000);
-    file.put('\x55');
+    file << std::string(400, '\x55') << std::flush;
+    ASSERT_TRUE(file.good()) << shard;
   }
   servers_[0].Start();
   ExpectExactNeighbors(corpus.get());

@@ -228,6 +228,7 @@ TEST_F(ShardedSearchTest, FillsALostShardAgain) {
   const std::vector<std::string> addresses = StartServers(2);
   const auto corpus = MakeCorpus({.addresses = addresses});
   ASSERT_TRUE(corpus->Load(vectors, {}, nullptr).ok());
+  ASSERT_EQ(NumShardsOnDisk(), 2);
   // Another client drops all shards.
   for (const std::string& address : addresses) {
     const auto stub = v1::NeighborService::NewStub(
@@ -242,6 +243,7 @@ TEST_F(ShardedSearchTest, FillsALostShardAgain) {
       }
     }
   }
+  ASSERT_EQ(NumShardsOnDisk(), 0);
   const auto search = corpus->MakeExactSearch(5);
   std::vector<uint32_t> documents(n), ids(n * 5), expected_ids(n * 5);
   std::iota(documents.begin(), documents.end(), 0u);

@@ -248,6 +248,7 @@ TEST_F(DescriptorExhaustionTest, ClosedConnectionsMakeRoom) {
 TEST(ConnectionLimitsTest, LeaveDescriptorsForFiles) {
   for (const int64_t descriptors : {8, 64, 200, 1024, 65'536}) {
     const ConnectionLimits limits = DeriveLimits({}, descriptors);
+    EXPECT_GE(limits.total, descriptors / 2) << "most are for connections";
     EXPECT_LE(limits.total, descriptors - descriptors / 4);
     EXPECT_LE(limits.total, descriptors - std::min<int64_t>(96, descriptors / 2));
     EXPECT_EQ(limits.per_address, limits.total / 2);

@@ -98,6 +98,8 @@ TEST(PrometheusFamiliesTest, NamesAreUniqueAndFollowTheConventions) {
   std::vector<prometheus::MetricFamily> all = JobFamilies({}, kNow);
   for (auto& family : RunFamilies({}, kNow)) all.push_back(std::move(family));
   for (auto& family : ServerFamilies({})) all.push_back(std::move(family));
+  for (auto& family : ServingFamilies({})) all.push_back(std::move(family));
+  EXPECT_GT(all.size(), 20u);
   for (const prometheus::MetricFamily& family : all) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
     EXPECT_EQ(family.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos);

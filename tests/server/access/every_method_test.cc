@@ -177,6 +177,7 @@ class EveryMethodTest : public ::testing::Test {
         EXPECT_EQ(refused, role < policy->role)
             << RoleName(role) << " " << method << ": " << status.error_code() << " "
             << status.error_message();
+        EXPECT_NE(status.error_code(), StatusCode::UNIMPLEMENTED) << method << " has no service";
       }
     }
   }
@@ -291,7 +292,8 @@ TEST_F(EveryMethodTest, HealthIsReportedForEachService) {
   };
   for (const char* service :
        {"", "braid.v1.PipelineService", "braid.v1.TrainingService", "braid.v1.AnalysisService",
-        "braid.v1.GenerationService", "braid.v1.EmbeddingService", "braid.v1.NeighborService"}) {
+        "braid.v1.GenerationService", "braid.v1.StorageService", "braid.v1.EmbeddingService",
+        "braid.v1.NeighborService"}) {
     std::string answer;
     EXPECT_EQ(check(service, &answer), StatusCode::OK) << service;
     EXPECT_EQ(answer, "\x08\x01") << service;  // SERVING

@@ -153,6 +153,7 @@ TEST_F(EvaluationTest, DenseAndExpertsAreCompared) {
 
 TEST_F(EvaluationTest, RoutingIsAMeanOverDecisions) {
   const v1::EvaluationResult result = Result(Request({models_->experts}));
+  ASSERT_EQ(result.evaluations(0).domains_size(), 2);
   for (const v1::DomainEvaluation& domain : result.evaluations(0).domains()) {
     ASSERT_EQ(domain.routing_size(), 2);
     double sum = 0;
@@ -174,6 +175,7 @@ TEST_F(EvaluationTest, LimitsWindowsOfEachDomain) {
   v1::EvaluateRequest request = Request({models_->experts});
   request.set_max_windows_per_domain(2);
   const v1::EvaluationResult result = Result(request);
+  ASSERT_EQ(result.evaluations(0).domains_size(), 2);
   for (const v1::DomainEvaluation& domain : result.evaluations(0).domains()) {
     EXPECT_EQ(domain.num_windows(), 2);
     EXPECT_EQ(domain.num_tokens(), 2 * kLength);

@@ -139,6 +139,7 @@ TEST_F(RoutingAnalysisTest, AgreesWithOneWindowAtATime) {
 TEST_F(RoutingAnalysisTest, ShowsTheRouterInputsWithTheHighestWeights) {
   const auto analysis = *AnalyzeModelRouting(*model_, dataset_, Options({1}), kIgnoreProgress);
   const std::vector<Decision> decisions = Decisions(1);
+  ASSERT_EQ(analysis.layers(0).texts_size(), kExperts);
   for (const v1::ExpertTexts& expert : analysis.layers(0).texts()) {
     ASSERT_EQ(expert.texts_size(), 2);
     double highest = 0;
@@ -237,7 +238,9 @@ TEST_F(RoutingAnalysisTest, ShowsTheInputsOfOtherRouters) {
     const v1::DomainRouting& odd = analysis->layers(0).domains(1);
     // Two whole windows of 32 positions, and one of 9.
     EXPECT_EQ(odd.num_decisions(), tokens ? 73 : 10) << v1::Router_Name(router);
+    ASSERT_EQ(analysis->layers(0).texts_size(), kExperts);
     for (const v1::ExpertTexts& expert : analysis->layers(0).texts()) {
+      EXPECT_GT(expert.texts_size(), 0);
       for (const v1::ExpertText& text : expert.texts()) {
         const std::vector<int32_t> window = Window(dataset_, text.domain(), text.window());
         EXPECT_TRUE(router != v1::PREFIX || text.segment() == 0);

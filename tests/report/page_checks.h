@@ -123,9 +123,12 @@ inline std::vector<std::string> PlotsOf(const std::string& html) {
   return plots;
 }
 
-inline void ExpectNoOverlap(const std::string& html) {
+// Returns the number of texts that were compared.
+inline size_t ExpectNoOverlap(const std::string& html) {
+  size_t num_texts = 0;
   for (const std::string& plot : PlotsOf(html)) {
     const std::vector<Box> boxes = BoxesOf(plot);
+    num_texts += boxes.size();
     for (size_t i = 0; i < boxes.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         const Box &a = boxes[i], &b = boxes[j];
@@ -134,6 +137,7 @@ inline void ExpectNoOverlap(const std::string& html) {
       }
     }
   }
+  return num_texts;
 }
 
 }  // namespace braid

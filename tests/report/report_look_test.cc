@@ -66,7 +66,9 @@ std::string Blend(const std::string& over, const std::string& page, double opaci
 }
 
 TEST(ReportLookTest, NumbersContrastWithCellsOfEveryShade) {
-  for (auto theme : Themes(kReportStyle)) {
+  const auto themes = Themes(kReportStyle);
+  ASSERT_EQ(themes.size(), 3u);
+  for (auto theme : themes) {
     for (double share = 0; share <= 1; share += 0.05) {
       const std::string cell = Blend(theme["heat"], theme["page"], kFullShade * share);
       EXPECT_GE(Contrast(theme["text"], cell), 4.5) << cell;
@@ -75,8 +77,8 @@ TEST(ReportLookTest, NumbersContrastWithCellsOfEveryShade) {
 }
 
 TEST(ReportLookTest, TextsOfAPlotDoNotOverlap) {
-  ExpectNoOverlap(RenderReport(SyntheticRuns()));
-  ExpectNoOverlap(RenderReport(TwelveRuns()));
+  EXPECT_GT(ExpectNoOverlap(RenderReport(SyntheticRuns())), 0u);
+  EXPECT_GT(ExpectNoOverlap(RenderReport(TwelveRuns())), 0u);
 }
 
 TEST(ReportLookTest, ReadoutsStayWithinTheirPlots) {

@@ -183,9 +183,12 @@ TEST(RunEventsTest, FiguresOfNoTokenAreLeftOut) {
   v1::StepMetrics metrics;
   metrics.mutable_validation()->add_domains()->set_domain("news");
   const tensorboard::Event step = StepEvent(metrics);
+  int of_the_domain = 0;
   for (const auto& value : step.summary().value()) {
     EXPECT_THAT(value.tag(), Not(HasSubstr("after_first_segment")));
+    of_the_domain += value.tag() == "validation/news/loss" ? 1 : 0;
   }
+  EXPECT_EQ(of_the_domain, 1);
 }
 
 TEST(TextTablesTest, EvaluationNamesTheTokensThatCount) {

@@ -128,8 +128,10 @@ TEST(UpcyclingTest, IncompatibleModelsAreErrors) {
   v1::ModelConfig wider = SmallModelConfig(4);
   wider.set_d_ff(32);
   EXPECT_THAT(Upcycle(*dense, wider, 1).status().message(), testing::HasSubstr("d_ff: 32"));
-  EXPECT_FALSE(Upcycle(*experts, SmallModelConfig(4), 1).ok());
-  EXPECT_FALSE(Upcycle(*dense, SmallModelConfig(1), 1).ok());
+  EXPECT_THAT(Upcycle(*experts, SmallModelConfig(4), 1).status().message(),
+              testing::HasSubstr("the source model has experts"));
+  EXPECT_THAT(Upcycle(*dense, SmallModelConfig(1), 1).status().message(),
+              testing::HasSubstr("the target model is dense"));
 }
 
 }  // namespace upcycling_test

@@ -381,7 +381,7 @@ TEST_F(TrainingLoopTest, DenseModelTrainsWithoutUpcycling) {
   for (const v1::StepMetrics& m : Metrics(Finished(spec))) EXPECT_FALSE(m.upcycled());
 }
 
-TEST_F(TrainingLoopTest, NegativeDenseFractionTrainsExpertsFromTheStart) {
+TEST_F(TrainingLoopTest, ADenseFractionOfZeroTrainsExpertsFromTheStart) {
   v1::RunSpec spec = TinySpec(dataset_, 8);
   spec.mutable_upcycling()->set_dense_fraction(0);
   for (const v1::StepMetrics& m : Metrics(Finished(spec))) EXPECT_TRUE(m.upcycled());

@@ -240,7 +240,7 @@ TEST_F(JobReuseTest, LeavesNoDirectoryOfAFailedStage) {
   Home home(finished_home());
   v1::CorpusSpec spec = Spec();
   spec.mutable_pack()->set_sequence_length(1 << 20);
-  EXPECT_FALSE(home.Run(spec).ok());
+  EXPECT_THAT(std::string(home.Run(spec).status().message()), HasSubstr("exceeds the corpus"));
   EXPECT_EQ(home.Contents(), finished_home().Contents());
 }
 

@@ -226,10 +226,12 @@ TEST_P(DamagedCheckpointTest, GeneratedTextNamesTheStep) {
       Braid({"generate", run_, "--prompts", prompts, "--max-tokens", "3", "--json"});
   EXPECT_EQ(batch.err.find(kNote), batch.err.rfind(kNote)) << "once for a batch: " << batch.err;
   EXPECT_THAT(batch.err, HasSubstr(kNote));
+  int num_lines = 0;
   for (size_t begin = 0, end; (end = batch.out.find('\n', begin)) != std::string::npos;
-       begin = end + 1) {
+       begin = end + 1, ++num_lines) {
     ExpectSource(json::parse(batch.out.substr(begin, end - begin))["source"]);
   }
+  EXPECT_EQ(num_lines, 2) << "one for each prompt";
 }
 
 TEST_P(DamagedCheckpointTest, ExportRefusesUnlessAllowed) {

@@ -50,6 +50,7 @@ def check_indexed_dataset(prefix):
     lengths = np.frombuffer(index, np.int32, sequences, 34)
     pointers = np.frombuffer(index, np.int64, sequences, 34 + lengths.nbytes)
     documents = np.frombuffer(index, np.int64, entries, 34 + lengths.nbytes + pointers.nbytes)
+    assert sequences == 10
     assert documents.tolist() == list(range(sequences + 1))
     tokens = np.memmap(prefix + ".bin", np.uint16, "r")
     for i in range(sequences):

@@ -143,8 +143,10 @@ TEST(DropoutModelTest, ConcreteRatesHaveTheGradientOfLossAndRegularizers) {
       return 0.5 * total;
     };
     const Pass pass = PassOf(*model, tokens, 2, {});
+    int rates = 0;
     for (const Parameter& parameter : model->parameters()) {
       if (parameter.name != "model.layers.1.mlp.dropout.logit") continue;
+      ++rates;
       const float before = parameter.value[0], step = 1.0f / 64;
       parameter.value[0] = before + step;
       const double above = loss();
@@ -155,6 +157,7 @@ TEST(DropoutModelTest, ConcreteRatesHaveTheGradientOfLossAndRegularizers) {
       EXPECT_NEAR(pass.gradient[parameter.value.data() - model->values().data()], slope,
                   0.02 * (1 + std::abs(slope)));
     }
+    EXPECT_EQ(rates, 1);
   }
 }
 
@@ -206,10 +209,13 @@ TEST(DropoutModelTest, ConcreteLogitsBeyondTheirBoundComputeAsAtTheBound) {
     }
     // A rate near 1 costs more than the loss gains: the logit is pushed back.
     const Pass high = with(200);
+    int rates = 0;
     for (const Parameter& p : model->parameters()) {
       if (!p.name.ends_with("dropout.logit")) continue;
+      ++rates;
       EXPECT_GT(high.gradient[p.value.data() - model->values().data()], 0) << p.name;
     }
+    EXPECT_EQ(rates, 2);
   }
 }
 

@@ -102,12 +102,15 @@ TEST(LanguageModelTest, DenseAndExpertModelsShareInitialWeights) {
 
 TEST(LanguageModelTest, ExpertsStartDifferent) {
   const auto model = LanguageModel::Create(SmallModelConfig(4), 5).value();
+  int matrices = 0;
   for (const Parameter& parameter : model->parameters()) {
     if (parameter.name.find("experts") == std::string::npos) continue;
+    ++matrices;
     const size_t size = parameter.value.size() / 4;
     EXPECT_FALSE(std::equal(parameter.value.begin(), parameter.value.begin() + size,
                             parameter.value.begin() + size));
   }
+  EXPECT_EQ(matrices, 2 * 3);
 }
 
 TEST(LanguageModelTest, TrainingLossEqualsEvaluationLoss) {

@@ -115,11 +115,14 @@ TEST(UpcyclingTest, RoutersAreInitializedFromTheSeed) {
   const auto dense = LanguageModel::Create(SmallModelConfig(1), 3).value();
   const auto upcycled = Upcycle(*dense, SmallModelConfig(4), 9).value();
   const auto fresh = LanguageModel::Create(SmallModelConfig(4), 9).value();
+  int routers = 0;
   for (size_t i = 0; i < fresh->parameters().size(); ++i) {
     const Parameter &a = fresh->parameters()[i], &b = upcycled->parameters()[i];
     if (a.name.find("router") == std::string::npos) continue;
+    ++routers;
     EXPECT_TRUE(std::equal(a.value.begin(), a.value.end(), b.value.begin()));
   }
+  EXPECT_EQ(routers, 2);
 }
 
 TEST(UpcyclingTest, IncompatibleModelsAreErrors) {

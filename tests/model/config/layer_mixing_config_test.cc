@@ -92,12 +92,15 @@ TEST(LayerMixingConfigTest, GatesArePartOfEveryFinetuning) {
     finetuning.mutable_lora()->set_rank(2);
     finetuning = ResolveFinetuning(finetuning, config).value();
     const auto model = LanguageModel::Create(config, 1, finetuning).value();
+    int parameters = 0;
     for (const Parameter& p : model->parameters()) {
       const bool mixing = p.name.find("layer_mixing") != std::string::npos;
       if (!mixing) continue;
+      ++parameters;
       EXPECT_FALSE(p.gradient.empty()) << p.name;
       EXPECT_EQ(p.trained, gate == "LEARNED" || p.name.ends_with("alpha")) << p.name;
     }
+    EXPECT_GE(parameters, 2) << "the gate and alpha";
   }
 }
 

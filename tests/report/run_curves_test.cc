@@ -19,11 +19,14 @@ std::vector<PlotPoint> Points(const std::vector<double>& ys) {
 
 TEST(SmoothTest, KeepsAStraightLineToItsEnds) {
   const std::vector<PlotPoint> line = Points({0, 1, 2, 3, 4, 5, 6});
-  for (const PlotPoint& point : Smooth(line, 5)) EXPECT_DOUBLE_EQ(point.y, point.x);
+  const std::vector<PlotPoint> smooth = Smooth(line, 5);
+  ASSERT_EQ(smooth.size(), line.size());
+  for (const PlotPoint& point : smooth) EXPECT_DOUBLE_EQ(point.y, point.x);
 }
 
 TEST(SmoothTest, WindowsStaySymmetricAroundValuesThatAreNotFinite) {
   const std::vector<PlotPoint> smooth = Smooth(Points({9, 8, std::nan(""), 6, 5, 4, 3}), 5);
+  ASSERT_EQ(smooth.size(), 7u);
   for (const PlotPoint& point : smooth) {
     if (point.x == 2) continue;
     EXPECT_DOUBLE_EQ(point.y, 9 - point.x) << "a straight line stays one";
@@ -35,7 +38,9 @@ TEST(ForPlotTest, DrawsNothingBeyondTheLastFiniteStep) {
   for (const int64_t steps : {300, 5000}) {
     std::vector<double> ys;
     for (int64_t i = 0; i < steps; ++i) ys.push_back(i < steps / 2 ? 3.0 : NAN);
-    for (const PlotPoint& point : ForPlot(Points(ys))) {
+    const std::vector<PlotPoint> drawn = ForPlot(Points(ys));
+    ASSERT_FALSE(drawn.empty());
+    for (const PlotPoint& point : drawn) {
       EXPECT_EQ(std::isfinite(point.y), point.x < static_cast<double>(steps / 2)) << point.x;
     }
   }

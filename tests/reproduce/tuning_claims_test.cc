@@ -98,14 +98,18 @@ TEST(TuningClaimsTest, ClaimsOfMolexAreShownWhereTheyHold) {
 TEST(TuningClaimsTest, EqualArmsShowNoAdvantage) {
   const auto equal = [](const PlannedRun&, const std::string&, const std::string&) { return 0.5; };
   const Evidence emoe = FabricateTuning(EmoeExperiment(), equal);
-  for (const Claim& claim : EvaluateEmoeClaims(emoe, kSettings)) {
+  const std::vector<Claim> of_emoe = EvaluateEmoeClaims(emoe, kSettings);
+  EXPECT_EQ(of_emoe.size(), 12u);
+  for (const Claim& claim : of_emoe) {
     if (claim.number == 14) continue;  // not of losses
     const bool holds_for_equal_arms = claim.number >= 3 && claim.number <= 5;
     EXPECT_EQ(claim.verdict, holds_for_equal_arms ? Verdict::kShown : Verdict::kNotShown)
         << claim.sentence;
   }
   const Evidence molex = FabricateTuning(MolexExperiment(), equal);
-  for (const Claim& claim : EvaluateMolexClaims(molex, kSettings)) {
+  const std::vector<Claim> of_molex = EvaluateMolexClaims(molex, kSettings);
+  EXPECT_EQ(of_molex.size(), 8u);
+  for (const Claim& claim : of_molex) {
     if (claim.number == 7 || claim.number == 8) continue;  // not of losses
     EXPECT_EQ(claim.verdict, claim.number == 6 ? Verdict::kShown : Verdict::kNotShown)
         << claim.sentence;

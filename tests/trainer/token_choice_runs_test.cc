@@ -243,8 +243,8 @@ TEST(TokenChoiceRunsTest, KilledTrainerResumesToTheSameBitsAndIsEvaluatedAtAnyNu
   ASSERT_EQ(undisturbed.Wait(), 0) << undisturbed.err();
   TestProgram victim = start(killed);
   ASSERT_TRUE(WaitForStep(killed, 70)) << victim.err();
-  kill(victim.pid(), SIGKILL);
-  victim.Wait();
+  ASSERT_EQ(kill(victim.pid(), SIGKILL), 0);
+  EXPECT_EQ(victim.Wait(), 128 + SIGKILL) << "it had ended before";
   TestProgram resumed = start(killed);
   ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
   EXPECT_EQ(LossLines(killed), LossLines(whole));

@@ -274,8 +274,10 @@ TEST_F(JobExplanationTest, NamesADamagedFile) {
       {"tokenize", {"tokens.idx"}},
       {"deduplicate", {"duplicate_pairs.npy", "duplicate_similarities.npy"}},
       {"order", {"heldout.npy"}}};
+  size_t num_stages = 0;
   for (const v1::StageProgress& stage : job_->stages()) {
     if (!files.contains(stage.stage())) continue;
+    ++num_stages;
     for (const std::string& name : files.at(stage.stage())) {
       const fs::path path = store.DirectoryOf(stage.stage(), stage.key()) / name;
       const auto flip = [&] {
@@ -294,6 +296,7 @@ TEST_F(JobExplanationTest, NamesADamagedFile) {
       EXPECT_TRUE(ask().ok()) << ask();
     }
   }
+  EXPECT_EQ(num_stages, files.size());
 }
 
 TEST_F(JobExplanationTest, SuggestsSimilarIdsForAnUnknownOne) {

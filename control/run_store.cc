@@ -33,7 +33,7 @@ std::optional<int64_t> RunNumber(const std::string& id) {
 
 absl::Status UnknownRun(const std::string& id, const std::filesystem::path& home) {
   return absl::NotFoundError(
-      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; 'braid runs' lists them"));
+      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; 'braid runs' lists the runs"));
 }
 
 std::filesystem::path RunDatabasePath(const std::filesystem::path& state) {

@@ -33,6 +33,7 @@
 #include "server/prometheus_exporter.h"
 #include "server/prometheus_families.h"
 
+namespace braid {
 namespace {
 
 // Time after --drain for jobs to stop at their next commit points and for cancelled calls to end.
@@ -42,7 +43,7 @@ constexpr std::chrono::seconds kStopRunsLimit{80};
 
 struct Options {
   std::string services = "pipeline,training,analysis,generation,storage";
-  braid::HostOptions host;
+  HostOptions host;
   std::string metrics;  // HOST:PORT; empty: none
   std::vector<std::filesystem::path> allowed;
   std::filesystem::path log_file, services_token_file;
@@ -52,10 +53,10 @@ struct Options {
   bool man = false;
 };
 
-void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
+void AddQuotas(CLI::App& app, Quotas& quotas) {
   const auto add = [&app](const char* name, int64_t& value, const char* what) {
     app.add_option(name, value, std::string(what) + " per principal; 0 means no limit")
-        ->check(braid::IntegerBetween(0, std::numeric_limits<int64_t>::max()))
+        ->check(IntegerBetween(0, std::numeric_limits<int64_t>::max()))
         ->capture_default_str();
   };
   add("--quota-jobs", quotas.jobs, "Maximum queued and running jobs");
@@ -67,7 +68,7 @@ void AddQuotas(CLI::App& app, braid::Quotas& quotas) {
       "Maximum concurrent evaluations, analyses, exports, imports and conversions of models");
 }
 
-void AddConnections(CLI::App& app, braid::ConnectionLimits& limits) {
+void AddConnections(CLI::App& app, ConnectionLimits& limits) {
   const auto add = [&app](const char* name, int64_t& value, const char* what) {
     app.add_option(name, value, what)->check(CLI::NonNegativeNumber)->capture_default_str();
   };
@@ -77,10 +78,10 @@ void AddConnections(CLI::App& app, braid::ConnectionLimits& limits) {
       "Maximum open connections of one client address; 0 means half of all");
 }
 
-void AddServing(CLI::App& app, braid::Serving& serving) {
+void AddServing(CLI::App& app, Serving& serving) {
   const auto add = [&app](const char* name, int& value, int minimum, const char* what) {
     app.add_option(name, value, what)
-        ->check(braid::IntegerBetween(minimum, 1 << 20))
+        ->check(IntegerBetween(minimum, 1 << 20))
         ->capture_default_str();
   };
   add("--served-models", serving.models, 1, "Maximum models that generation keeps in memory");
@@ -119,15 +120,15 @@ void AddAccess(CLI::App& app, Options& options) {
 }
 
 void AddOptions(CLI::App& app, Options& options) {
-  options.host.home = braid::DefaultHome();
+  options.host.home = DefaultHome();
   options.host.listen = "127.0.0.1:7077";
   app.add_option("--listen", options.host.listen,
                  "Address to serve, as HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
   app.add_option("--home", options.host.home, "Directory of jobs, runs and all other state")
-      ->check(braid::NotEmpty("a directory"))
+      ->check(NotEmpty("a directory"))
       ->capture_default_str();
-  braid::AddState(app, options.host.state);
+  AddState(app, options.host.state);
   app.add_option("--services", options.services,
                  "Services to run, separated by commas: pipeline, training, analysis, generation, "
                  "storage, embedding, neighbors")
@@ -148,11 +149,11 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--log-file", options.log_file,
                  "File to append the log to (default: standard error)");
   app.add_option("--log-level", options.log_level, "Minimum level of log entries")
-      ->check(braid::OneOf({"debug", "info", "warning", "error"}))
+      ->check(OneOf({"debug", "info", "warning", "error"}))
       ->capture_default_str();
   app.add_option("--drain", options.drain_seconds,
                  "Seconds that running calls may take to finish after SIGTERM")
-      ->check(braid::IntegerBetween(0, 3600))
+      ->check(IntegerBetween(0, 3600))
       ->capture_default_str();
   app.add_flag(
       "--stop-runs", options.stop_runs,
@@ -171,25 +172,25 @@ void AddOptions(CLI::App& app, Options& options) {
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-braid::ServerFigures FiguresOf(const braid::HostOptions& options, const braid::ServiceHost& host) {
+ServerFigures FiguresOf(const HostOptions& options, const ServiceHost& host) {
   std::error_code error;
   const auto space = std::filesystem::space(options.home, error);
   return {.connections = host.Connections(),
           .disk_free_bytes = error ? 0 : space.available,
           .disk_size_bytes = error ? 0 : space.capacity,
-          .expiries = braid::ListExpiries(options.home, options.tls)};
+          .expiries = ListExpiries(options.home, options.tls)};
 }
 
-absl::StatusOr<std::unique_ptr<braid::MetricsExporter>> ServeMetrics(
-    const Options& options, braid::ServiceHost& host, std::shared_ptr<braid::CallMetrics> calls) {
+absl::StatusOr<std::unique_ptr<MetricsExporter>> ServeMetrics(const Options& options,
+                                                              ServiceHost& host,
+                                                              std::shared_ptr<CallMetrics> calls) {
   if (options.metrics.empty()) return nullptr;
-  return braid::MetricsExporter::Start(options.metrics, options.host.insecure,
-                                       host.InProcessChannel(), std::move(calls),
-                                       [&] { return FiguresOf(options.host, host); });
+  return MetricsExporter::Start(options.metrics, options.host.insecure, host.InProcessChannel(),
+                                std::move(calls), [&] { return FiguresOf(options.host, host); });
 }
 
-void PrintAddresses(const Options& options, const braid::ServiceHost& host,
-                    const braid::MetricsExporter* metrics) {
+void PrintAddresses(const Options& options, const ServiceHost& host,
+                    const MetricsExporter* metrics) {
   std::cout << "braidd serves " << options.services << " at " << HostOf(options.host.listen) << ":"
             << host.port() << ", state in " << options.host.home.string() << std::endl;
   if (metrics == nullptr) return;
@@ -213,19 +214,19 @@ absl::Status Confine(const Options& options) {
   std::vector<std::filesystem::path> roots = options.allowed;
   for (const char* made : {"store", "runs"}) {
     roots.push_back(options.host.home / made);
-    if (absl::Status status = braid::MakeDirectories(roots.back()); !status.ok()) return status;
+    if (absl::Status status = MakeDirectories(roots.back()); !status.ok()) return status;
   }
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
   // The working directory is allowed by default, but only on loopback, and neither when it is the
   // root (as under an init system) nor within HOME, which holds the server's own state.
-  if (options.allowed.empty() && braid::IsLoopback(options.host.listen) && !error && here != "/" &&
+  if (options.allowed.empty() && IsLoopback(options.host.listen) && !error && here != "/" &&
       !IsWithin(here, options.host.home)) {
     roots.push_back(here);
   }
-  auto confined = braid::PathRoots::Create(roots, options.host.home);
+  auto confined = PathRoots::Create(roots, options.host.home);
   if (!confined.ok()) return confined.status();
-  braid::SetClientRoots(*std::move(confined));
+  SetClientRoots(*std::move(confined));
   return absl::OkStatus();
 }
 
@@ -237,13 +238,13 @@ void EndAtOnce(sigset_t signals) {
 }
 
 // Waits for a signal to end and returns it; opens the log again at each SIGHUP.
-int WaitForEnd(const sigset_t& signals, braid::CallLog& log) {
+int WaitForEnd(const sigset_t& signals, CallLog& log) {
   while (true) {
     int received = 0;
     sigwait(&signals, &received);
     if (received != SIGHUP) return received;
     const absl::Status status = log.Reopen();
-    log.Write(status.ok() ? braid::LogLevel::kInfo : braid::LogLevel::kError,
+    log.Write(status.ok() ? LogLevel::kInfo : LogLevel::kError,
               status.ok() ? "log opened again" : std::string(status.message()));
   }
 }
@@ -258,81 +259,83 @@ absl::Status Serve(Options& options) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   if (!options.metrics.empty()) {
-    const absl::Status metrics = braid::CheckMetricsAddress(options.metrics, options.host.insecure);
+    const absl::Status metrics = CheckMetricsAddress(options.metrics, options.host.insecure);
     if (!metrics.ok()) return metrics;
   }
-  auto services = braid::ParseServiceNames(options.services);
+  auto services = ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
-  if (options.host.embedder != braid::HostOptions().embedder &&
-      !services->contains(braid::ServiceName::kEmbedding)) {
+  if (options.host.embedder != HostOptions().embedder &&
+      !services->contains(ServiceName::kEmbedding)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--embedder: got ", options.host.embedder,
                      " without the embedding service, expected embedding among --services"));
   }
   if (!options.services_token_file.empty()) {
-    auto token = braid::ReadClientToken(options.services_token_file, "");
+    auto token = ReadClientToken(options.services_token_file, "");
     if (!token.ok()) return token.status();
     options.host.services_token = *std::move(token);
   }
-  auto log = braid::CallLog::Open(options.log_file, *braid::ParseLogLevel(options.log_level));
+  auto log = CallLog::Open(options.log_file, *ParseLogLevel(options.log_level));
   if (!log.ok()) return log.status();
-  auto calls = std::make_shared<braid::CallMetrics>();
+  auto calls = std::make_shared<CallMetrics>();
   options.host.observers = {*log, calls};
   if (absl::Status confined = Confine(options); !confined.ok()) return confined;
-  auto host = braid::ServiceHost::Start(options.host);
+  auto host = ServiceHost::Start(options.host);
   if (!host.ok()) return host.status();
   auto metrics = ServeMetrics(options, **host, calls);
   if (!metrics.ok()) return metrics.status();
   PrintAddresses(options, **host, metrics->get());
-  std::unique_ptr<braid::LocalRuns> runs;
-  if (options.stop_runs && services->contains(braid::ServiceName::kTraining)) {
-    runs = std::make_unique<braid::LocalRuns>(
+  std::unique_ptr<LocalRuns> runs;
+  if (options.stop_runs && services->contains(ServiceName::kTraining)) {
+    runs = std::make_unique<LocalRuns>(
         (*host)->InProcessChannel(), options.host.home,
-        [log = *log](const std::string& what) { log->Write(braid::LogLevel::kInfo, what); });
+        [log = *log](const std::string& what) { log->Write(LogLevel::kInfo, what); });
   }
 
   const int received = WaitForEnd(signals, **log);
   sigdelset(&signals, SIGHUP);
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
-  (*log)->Write(braid::LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
+  (*log)->Write(LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
   if (runs != nullptr) runs->Stop(kStopRunsLimit);
   runs.reset();
   const std::chrono::seconds drain(options.drain_seconds);
   // Bounds the wait for handlers that ignore cancellation.
-  const braid::ExitLimit limit(drain + kLastPatience, [&log = **log] {
-    log.Write(braid::LogLevel::kError,
+  const ExitLimit limit(drain + kLastPatience, [&log = **log] {
+    log.Write(LogLevel::kError,
               "shutdown timed out; exiting now, and jobs resume from their last commit points");
   });
   metrics->reset();  // the exporter calls the services
   (*host)->Shutdown(drain);
-  (*log)->Write(braid::LogLevel::kInfo, "stopped");
+  (*log)->Write(LogLevel::kInfo, "stopped");
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int braid::BraiddMain(int argc, char** argv, const std::string& version) {
-  braid::ReexecForBlas(argv);
+int BraiddMain(int argc, char** argv, const std::string& version) {
+  ReexecForBlas(argv);
   // A write beyond the file size limit or to a closed pipe then fails with an error instead of
   // killing the process.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   CLI::App app{"Serve corpus jobs, training runs, analysis and generation over gRPC.", "braidd"};
-  app.formatter(std::make_shared<braid::HelpFormatter>());
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("--version", "braidd " + version, "Print the version and exit");
   Options options;
   AddOptions(app, options);
-  if (const auto end = braid::ParseArguments(app, "braidd", argc, argv)) {
-    return braid::CheckedOutput("braidd", *end);
+  if (const auto end = ParseArguments(app, "braidd", argc, argv)) {
+    return CheckedOutput("braidd", *end);
   }
   if (options.man) {
-    std::cout << braid::ManualPage(app, {}).value() << std::flush;
+    std::cout << ManualPage(app, {}).value() << std::flush;
     return 0;
   }
   const absl::Status status = Serve(options);
   if (!status.ok()) std::cerr << "braidd: " << status.message() << std::endl;
-  return braid::ExitCodeOf(status);
+  return ExitCodeOf(status);
 }
+
+}  // namespace braid

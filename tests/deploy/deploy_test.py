@@ -144,6 +144,17 @@ class FilesTest(unittest.TestCase):
         user = re.search(r"(?m)^User=(.*)$", unit).group(1)
         self.assertRegex((DEPLOY / "debian/postinst").read_text(), rf"useradd --system .* {user}\n")
 
+    def test_presets_of_tests_leave_out_what_the_test_command_leaves_out(self):
+        left_out = re.search(r"-LE '(\S+)'", (ROOT / "tests/run.sh").read_text()).group(1)
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]
+        base = next(preset for preset in presets if preset["name"] == "base")
+        self.assertEqual(base["filter"]["exclude"]["label"], left_out)
+        self.assertGreater(len(presets), 4)
+        for preset in presets:
+            if preset is not base:
+                self.assertEqual(preset["inherits"], "base", preset["name"])
+                self.assertNotIn("exclude", preset.get("filter", {}), preset["name"])
+
     def test_metrics_are_documented(self):
         known = documented_metrics()
         self.assertIn("braid_run_loss", known)

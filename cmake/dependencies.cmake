@@ -1,38 +1,62 @@
 # Finds every external library once. All come from Debian packages; see
 # deploy/install-dependencies.sh.
-find_package(Threads REQUIRED)
-find_package(Protobuf REQUIRED)
-find_package(gRPC CONFIG REQUIRED)
-find_package(absl CONFIG REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(BLAS REQUIRED)
-find_package(faiss CONFIG REQUIRED)
-find_package(MPI REQUIRED COMPONENTS CXX)
-find_package(simdjson CONFIG REQUIRED)
-find_package(nlohmann_json CONFIG REQUIRED)
-find_package(CLI11 CONFIG REQUIRED)
-find_package(SQLiteCpp CONFIG REQUIRED)
-find_package(prometheus-cpp CONFIG REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(GTest CONFIG REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
-pkg_check_modules(SNAPPY REQUIRED IMPORTED_TARGET snappy)
-pkg_check_modules(LZ4 REQUIRED IMPORTED_TARGET liblz4)
-pkg_check_modules(BROTLI REQUIRED IMPORTED_TARGET libbrotlidec)
-pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(EDIT REQUIRED IMPORTED_TARGET libedit)
-pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
-pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
-pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc icu-i18n)
-pkg_check_modules(SENTENCEPIECE REQUIRED sentencepiece)
+
+# Fails with what to do if `name` was not found; errors of CMake only name the file that is missing.
+function(braid_require name found)
+  if(NOT found)
+    message(FATAL_ERROR "${name} was not found: run deploy/install-dependencies.sh, which installs "
+      "everything that braid needs on Debian, or install ${name} by hand")
+  endif()
+endfunction()
+
+# braid_find_package(<package> ...): find_package.
+macro(braid_find_package package)
+  find_package(${package} ${ARGN})
+  braid_require(${package} "${${package}_FOUND}")
+endmacro()
+
+# braid_find_modules(<prefix> <pkg-config module>...): the target PkgConfig::<prefix>.
+macro(braid_find_modules prefix)
+  pkg_check_modules(${prefix} IMPORTED_TARGET ${ARGN})
+  braid_require("${ARGN}" "${${prefix}_FOUND}")
+endmacro()
+
+braid_find_package(Threads)
+braid_find_package(Protobuf)
+if(NOT TARGET protobuf::protoc)
+  braid_require(protoc FALSE)
+endif()
+braid_find_package(gRPC CONFIG)
+braid_find_package(absl CONFIG)
+braid_find_package(OpenMP COMPONENTS CXX)
+braid_find_package(BLAS)
+braid_find_package(faiss CONFIG)
+braid_find_package(MPI COMPONENTS CXX)
+braid_find_package(simdjson CONFIG)
+braid_find_package(nlohmann_json CONFIG)
+braid_find_package(CLI11 CONFIG)
+braid_find_package(SQLiteCpp CONFIG)
+braid_find_package(prometheus-cpp CONFIG)
+braid_find_package(ZLIB)
+braid_find_package(GTest CONFIG)
+braid_find_package(PkgConfig)
+braid_find_modules(ZSTD libzstd)
+braid_find_modules(SNAPPY snappy)
+braid_find_modules(LZ4 liblz4)
+braid_find_modules(BROTLI libbrotlidec)
+braid_find_modules(ISAL libisal)
+braid_find_modules(XXHASH libxxhash)
+braid_find_modules(EDIT libedit)
+braid_find_modules(EXPAT expat)
+braid_find_modules(RE2 re2)
+braid_find_modules(ICU icu-uc icu-i18n)
+braid_find_modules(SENTENCEPIECE sentencepiece)
 # LIBXSMM supports x86-64 only; the plain tensor path is used without it.
 pkg_check_modules(XSMM libxsmm)
 
 # Debian's Torch package brings its own compile flags; only the libraries that include LibTorch
 # link it.
-find_package(Torch CONFIG REQUIRED)
+braid_find_package(Torch CONFIG)
 
 # Debian's interpreter, which has python3-numpy, rather than one from a version manager earlier on
 # PATH.

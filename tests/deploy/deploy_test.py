@@ -203,6 +203,23 @@ class FilesTest(unittest.TestCase):
         self.assertIn("kind: Deployment", built.stdout)
 
 
+class ConfigureTest(unittest.TestCase):
+    def failure(self, *options):
+        with tempfile.TemporaryDirectory() as build:
+            configured = subprocess.run(["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *options],
+                                        capture_output=True, text=True, timeout=120, check=False)
+        self.assertNotEqual(configured.returncode, 0, configured.stdout)
+        return " ".join(configured.stderr.split())
+
+    def test_a_missing_library_is_named_with_what_installs_it(self):
+        message = self.failure("-DCMAKE_DISABLE_FIND_PACKAGE_Protobuf=ON")
+        self.assertIn("Protobuf was not found: run deploy/install-dependencies.sh", message)
+
+    def test_sanitizers_that_exclude_each_other_are_refused(self):
+        message = self.failure("-DBRAID_TSAN=ON", "-DBRAID_ASAN_UBSAN=ON")
+        self.assertIn("BRAID_ASAN_UBSAN, BRAID_TSAN and BRAID_FUZZ exclude each other", message)
+
+
 class CommandsTest(unittest.TestCase):
     def test_services_start_and_stop_with_their_commands(self):
         commands = list(braidd_commands())

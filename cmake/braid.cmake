@@ -11,6 +11,12 @@ target_compile_options(braid_plain_flags INTERFACE
   # In a unity batch GCC treats every .cc file as a header.
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${BRAID_UNITY}>>:-Wno-subobject-linkage>)
 
+if((BRAID_ASAN_UBSAN AND BRAID_TSAN) OR (BRAID_FUZZ AND (BRAID_ASAN_UBSAN OR BRAID_TSAN)))
+  message(FATAL_ERROR "BRAID_ASAN_UBSAN, BRAID_TSAN and BRAID_FUZZ exclude each other: set one of them")
+endif()
+if(BRAID_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  message(FATAL_ERROR "BRAID_FUZZ needs clang++ (apt-get install clang): use the preset fuzz")
+endif()
 add_library(braid_flags INTERFACE)
 target_link_libraries(braid_flags INTERFACE braid_plain_flags)
 if(BRAID_ASAN_UBSAN)

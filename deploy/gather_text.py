@@ -8,6 +8,7 @@ completions. Documents of all domains are mixed. The same machine and options gi
 
 import argparse
 import collections
+import contextlib
 import fnmatch
 import glob
 import gzip
@@ -52,8 +53,16 @@ def key(text, seed):
     return hashlib.blake2b(text.encode(), digest_size=8, salt=seed.to_bytes(16, "big")).digest()
 
 
+def is_utf8(name):
+    """Whether the bytes of a file's name are UTF-8, as those of ids and sources must be."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
 def find_files(root):
-    """Regular files below root as {path relative to root: domain}; the first rule wins."""
+    """Regular files below root as {path relative to root: domain}; the first rule wins.
+
+    Files whose path is not UTF-8 are left out.
+    """
     found = {}
     for domain, folders, patterns in RULES:
         for top in (top for f in folders for top in glob.glob(os.path.join(glob.escape(root), f))):
@@ -61,7 +70,7 @@ def find_files(root):
                 for name in names:
                     path = os.path.join(directory, name)
                     if (any(fnmatch.fnmatchcase(name.removesuffix(".gz"), p)
-                            for p in patterns.split())
+                            for p in patterns.split()) and is_utf8(os.path.relpath(path, root))
                             and os.path.isfile(path) and not os.path.islink(path)):
                         found.setdefault(os.path.relpath(path, root), domain)
     return found
@@ -187,13 +196,20 @@ def size(text):
 def write(path, documents, seed):
     """Writes JSON lines in a seeded order; gathering has small domains last."""
     parts, numbers = collections.Counter(path for path, _, _ in documents), collections.Counter()
-    with open(path + ".part", "w", encoding="utf-8", newline="\n") as out:
-        for source, domain, text in sorted(documents, key=lambda d: (key(d[0], seed + 1), d[0])):
-            name = source if parts[source] == 1 else f"{source}#{numbers[source]}"
-            numbers[source] += 1
-            out.write(json.dumps({"id": name, "text": text, "domain": domain,
-                                  "source": "/" + source}, ensure_ascii=False) + "\n")
-    os.rename(path + ".part", path)
+    documents = sorted(documents, key=lambda d: (key(d[0], seed + 1), d[0]))
+    try:
+        with open(path + ".part", "w", encoding="utf-8", newline="\n") as out:
+            for source, domain, text in documents:
+                name = source if parts[source] == 1 else f"{source}#{numbers[source]}"
+                numbers[source] += 1
+                out.write(json.dumps({"id": name, "text": text, "domain": domain,
+                                      "source": "/" + source}, ensure_ascii=False) + "\n")
+        os.rename(path + ".part", path)
+    except BaseException:
+        # A part of the text would fill the disk.
+        with contextlib.suppress(OSError):
+            os.remove(path + ".part")
+        raise
 
 
 def parse_options():

@@ -25,6 +25,8 @@ def craft(root):
     write(root, "usr/include/binary.h", b"\xff\xfe" * 400)
     write(root, "usr/include/copy.h", "int function_0(void);\n" * 30)
     write(root, "usr/lib/python3/short.py", "x = 1\n")
+    # In Latin-1, which is not UTF-8.
+    write(root, os.fsdecode(b"usr/lib/python3/stra\xdfe.py"), "def street():\n    return 1\n" * 20)
     write(root, "usr/share/man/man1/tool.1.gz",
           '.TH TOOL 1\n.SH NAME\ntool \\- a \\fBbold\\fR tool\n.PP\n' + "Some text of the page.\n" * 20)
     write(root, "var/lib/dpkg/status",
@@ -50,6 +52,7 @@ def main():
                 "package_descriptions"} <= domains, domains
         ids = {record["id"]: record for record in records}
         assert not {"usr/include/binary.h", "usr/lib/python3/short.py"} & ids.keys()
+        assert not [name for name in ids if "stra" in name]
         # Only one of two equal files is kept.
         assert len({"usr/include/copy.h", "usr/include/a0.h"} & ids.keys()) == 1
         page = ids["usr/share/man/man1/tool.1.gz"]["text"]
@@ -81,6 +84,13 @@ def main():
         run = subprocess.run([sys.executable, SCRIPT, nowhere], capture_output=True, text=True)
         assert run.returncode == 2 and nowhere in run.stderr, run.stderr
         assert "Traceback" not in run.stderr, run.stderr
+        # Nothing is left of a file that does not fit on the disk.
+        full = os.path.join(root, "full.jsonl")
+        os.symlink("/dev/full", full + ".part")
+        run = subprocess.run([sys.executable, SCRIPT, full, "--root", root, "--bytes", "40KB"],
+                             capture_output=True, text=True)
+        assert run.returncode == 1 and "No space left on device" in run.stderr, run.stderr
+        assert not os.path.lexists(full) and not os.path.lexists(full + ".part")
         helped = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True)
         assert "Examples:" in helped.stdout
 

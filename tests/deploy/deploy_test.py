@@ -277,6 +277,20 @@ class CommandsTest(unittest.TestCase):
                                capture_output=True, text=True, check=False)
         self.assertEqual(set(owned.stdout.split()), {"installed"}, owned.stderr)
 
+    def test_runtime_packages_fail_without_a_library_or_a_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "braid-supervisor"
+            code = (BUILD / "bin/braid-supervisor").read_bytes()
+            self.assertIn(b"libstdc++.so.6", code)
+            program.write_bytes(code.replace(b"libstdc++.so.6", b"libstdc++.so.9"))
+            program.chmod(0o755)
+            for path, message in ((program, "libstdc++.so.9 => not found"),
+                                  (pathlib.Path(folder) / "nowhere", "nowhere: No such file")):
+                listed = subprocess.run([DEPLOY / "runtime-packages.sh", BUILD / "bin/braidd", path],
+                                        capture_output=True, text=True, timeout=120, check=False)
+                self.assertEqual((listed.returncode, listed.stdout), (1, ""), path)
+                self.assertIn(message, listed.stderr)
+
 
 if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv.pop(1)).resolve()

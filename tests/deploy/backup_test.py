@@ -80,6 +80,13 @@ class BackupTest(unittest.TestCase):
                 out.write(json.dumps({"id": f"d{i}", "text": text}) + "\n")
         return path
 
+    def examples(self):
+        path = self.root / "examples.jsonl"
+        with path.open("w") as out:
+            for i in range(40):
+                out.write(json.dumps({"instruction": f"name {WORDS[i % 9]}", "output": "model layer"}) + "\n")
+        return path
+
     def submit(self, seed):
         return [*self.program(), "submit", self.corpus(seed), "--wait",
                 "--vocab-size", "300", "--sequence-length", "64"]
@@ -101,6 +108,9 @@ class BackupTest(unittest.TestCase):
         subprocess.run(self.submit(1), check=True, capture_output=True, timeout=400)
         self.braid("train", "--data", "job-000001", "--preset", "tiny", "--segment-length", "16",
                    "--steps", "4", "--threads", "1", "--wait")
+        # Adapters, whose base weights are neither in the store nor in a run.
+        self.braid("finetune", "run-000001", "--data", self.examples(), "--lora", "--experts", "4",
+                   "--steps", "3", "--threads", "1", "--wait")
         # Jobs are written while the copy is made.
         writer = subprocess.Popen(self.submit(2), stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)
@@ -125,6 +135,7 @@ class BackupTest(unittest.TestCase):
         run = json.loads(self.braid("status", "run-000001", "--json", home=restored))
         self.assertEqual(run["state"], "RUN_SUCCEEDED")
         self.assertEqual(run["run_dir"], str(restored / "runs/run-000001"))
+        self.braid("generate", "run-000002", "--prompt", "Hello", "--max-tokens", "4", home=restored)
         self.assertIn("instance", self.braid("explain", "job-000001", "--instance", "0", home=restored))
         # Deleting from the copy, with the question that a terminal gets.
         for answer, left in ((b"n\n", True), (b"y\n", False)):

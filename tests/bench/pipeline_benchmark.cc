@@ -63,9 +63,9 @@ absl::StatusOr<fs::path> CutCorpus(const Settings& s) {
   std::vector<std::string> paths = s.corpus;
   if (paths.empty()) {
     paths = {(fs::path(s.home) / "machine.jsonl").string()};
-    const std::string gather = absl::StrCat(
-        BRAID_PYTHON " " BRAID_TESTS_DIR "/../deploy/gather_text.py --split-bytes 1500",
-        " --bytes ", s.documents * 1200, " ", paths[0]);
+    const std::string gather = absl::StrCat("'" BRAID_PYTHON "' '" BRAID_TESTS_DIR
+                                            "/../deploy/gather_text.py' --split-bytes 1500",
+                                            " --bytes ", s.documents * 1200, " '", paths[0], "'");
     if (std::system(gather.c_str()) != 0) return absl::UnavailableError("failed: " + gather);
   }
   const fs::path cut = fs::path(s.home) / "corpus.jsonl";
@@ -137,13 +137,16 @@ void WriteTexts(const Settings& s, const fs::path& store) {
 }
 
 double TimeSpmEncode(const Settings& s, const fs::path& model) {
-  std::string command;
+  std::string command, waits = "true";
   for (int t = 0; t < s.threads; ++t) {
-    command += "spm_encode --model=" + model.string() + " --output_format=id < " + s.home +
-               "/text-" + std::to_string(t) + " > /dev/null & ";
+    const std::string number = std::to_string(t);
+    command += "spm_encode --model='" + model.string() + "' --output_format=id < '" + s.home +
+               "/text-" + number + "' > /dev/null & p" + number + "=$!; ";
+    // Without a process, wait succeeds whatever these return.
+    waits += " && wait $p" + number;
   }
   const SteadyClock::time_point start = SteadyClock::now();
-  const int rc = std::system((command + "wait").c_str());
+  const int rc = std::system((command + waits).c_str());
   if (!WIFEXITED(rc) || WEXITSTATUS(rc) != 0) {
     OrExit(absl::NotFoundError("spm_encode failed; install the package sentencepiece"));
   }

@@ -268,7 +268,7 @@ struct Memory {
 };
 
 Memory MeasureMemory(const Settings& s, const std::string& program, int num_experts) {
-  const std::string command = program + " --memory-of " + std::to_string(num_experts) +
+  const std::string command = "'" + program + "' --memory-of " + std::to_string(num_experts) +
                               " --micro-batches 2" + " --threads " + std::to_string(s.threads) +
                               " --length " + std::to_string(s.sequence_length) + " --layers " +
                               std::to_string(s.num_layers);

@@ -272,13 +272,13 @@ TEST_F(HelpTest, ManualPagesAreWrittenForEveryCommand) {
 }
 
 TEST(ManualPageTest, BraiddHasOne) {
-  EXPECT_THAT(Output(BRAID_BIN_DIR "/braidd --man"),
+  EXPECT_THAT(Output("'" BRAID_BIN_DIR "/braidd' --man"),
               testing::AllOf(testing::StartsWith(".TH \"BRAIDD\" 1"), HasSubstr("\\-\\-listen")));
 }
 
 TEST(VersionTest, HasTheVersionAndTheCommit) {
   for (const std::string program : {"braid", "braidd"}) {
-    EXPECT_THAT(Output(std::string(BRAID_BIN_DIR "/") + program + " --version"),
+    EXPECT_THAT(Output("'" BRAID_BIN_DIR "/" + program + "' --version"),
                 MatchesRegex(program + " [0-9.]+ \\([0-9a-z]+\\)\n"));
   }
 }

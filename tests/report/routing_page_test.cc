@@ -66,8 +66,9 @@ v1::RoutingAnalysis Analysis(int layers, int experts) {
 void ExpectGoodPage(const std::string& html) {
   const std::string path = testing::TempDir() + "/routing_page.html";
   std::ofstream(path) << html.substr(html.find("<html"));
-  const std::string command = absl::StrCat(
-      BRAID_PYTHON, " -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' ", path);
+  const std::string command =
+      absl::StrCat("'", BRAID_PYTHON,
+                   "' -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' '", path, "'");
   EXPECT_EQ(std::system(command.c_str()), 0) << html.substr(0, 4000);
   EXPECT_THAT(html, AllOf(Not(HasSubstr("<script")), Not(HasSubstr("https:")),
                           Not(HasSubstr("url(")), Not(HasSubstr("nan"))));

@@ -123,7 +123,8 @@ class DescriptorExhaustionTest : public testing::Test {
 TEST_F(DescriptorExhaustionTest, ABraiddWithFewDescriptorsSurvivesAFlood) {
   const std::filesystem::path log = scratch_ / "log";
   TestProgram braidd({"/bin/sh", "-c",
-                      "ulimit -n 200; exec " BRAID_BIN_DIR "/braidd --listen 127.0.0.2:0 --home " +
+                      "ulimit -n 200; exec '" BRAID_BIN_DIR
+                      "/braidd' --listen 127.0.0.2:0 --home " +
                           (scratch_ / "home").string() + " --log-file " + log.string()});
   const int port = std::atoi(braidd.WaitForOutput(" at 127.0.0.2:", ", state in").c_str());
   ASSERT_NE(port, 0) << braidd.err();

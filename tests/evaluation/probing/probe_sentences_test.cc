@@ -107,8 +107,9 @@ TEST(ProbeSentencesTest, LabelsAgreeWithASecondConstructionInPython) {
   ASSERT_OK_AND_ASSIGN(const auto probes, LabelSentences(pool.Sentences(), all, 400));
   ASSERT_EQ(probes.size(), 4u);
   EXPECT_EQ(probes[1].num_classes, 10);
-  const std::string expected = OutputOf(absl::StrCat(
-      BRAID_PYTHON, " ", BRAID_TESTS_DIR, "/evaluation/probing/probe_labels.py ", path, " 5 400"));
+  const std::string expected =
+      OutputOf(absl::StrCat("'", BRAID_PYTHON, "' '", BRAID_TESTS_DIR,
+                            "/evaluation/probing/probe_labels.py' '", path, "' 5 400"));
   EXPECT_EQ(LinesOf(probes), SortedByProbe(expected));
 }
 

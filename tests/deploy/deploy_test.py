@@ -144,6 +144,34 @@ class FilesTest(unittest.TestCase):
         user = re.search(r"(?m)^User=(.*)$", unit).group(1)
         self.assertRegex((DEPLOY / "debian/postinst").read_text(), rf"useradd --system .* {user}\n")
 
+    def test_grace_periods_allow_the_longest_shutdown(self):
+        source = (ROOT / "cli/braidd_program.cc").read_text()
+        longest = sum(int(re.search(pattern, source).group(1)) for pattern in (
+            r"kLastPatience\{(\d+)\}", r"kStopRunsLimit\{(\d+)\}", r"drain_seconds = (\d+)"))
+        self.assertGreaterEqual(longest, 110)
+        compose = (ROOT / "docker-compose.yml").read_text()
+        periods = [60 * int(re.search(r"stop_grace_period: (\d+)m\n", compose).group(1))]
+        for path, name in (("kubernetes/braidd.yaml", "terminationGracePeriodSeconds: "),
+                           ("systemd/braidd.service", "TimeoutStopSec=")):
+            periods.append(int(re.search(name + r"(\d+)\n", (DEPLOY / path).read_text()).group(1)))
+        self.assertGreater(min(periods), longest, periods)
+
+    def test_an_upgrade_of_the_package_restarts_the_service(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "postinst"
+            text = (DEPLOY / "debian/postinst").read_text()
+            self.assertIn("-d /run/systemd/system", text)
+            script.write_text(text.replace("-d /run/systemd/system", f"-d {folder}"))
+            for name, body in (("systemctl", f'echo "$*" >> {folder}/calls'), ("getent", "exit 0")):
+                program = pathlib.Path(folder) / name
+                program.write_text(f"#!/bin/sh\n{body}\n")
+                program.chmod(0o755)
+            for arguments, restarts in ((["configure", ""], 0), (["configure", "0.0.9"], 1)):
+                subprocess.run(["sh", script, *arguments], env={"PATH": f"{folder}:/usr/bin:/bin"},
+                               check=True, timeout=30)
+                calls = (pathlib.Path(folder) / "calls").read_text()
+                self.assertEqual(calls.count("try-restart braidd.service"), restarts, calls)
+
     def test_presets_of_tests_leave_out_what_the_test_command_leaves_out(self):
         left_out = re.search(r"-LE '(\S+)'", (ROOT / "tests/run.sh").read_text()).group(1)
         presets = json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]

@@ -61,7 +61,7 @@ compile() {
   log "build dependencies are installed"
   chroot "$root" bash -c "cd /src && cmake --preset release -Wno-dev \
     -DBRAID_COMMIT=$(git -C "$source_root" rev-parse --short=12 HEAD) && cmake --build --preset release \
-    --target braid-programs -j ${BRAID_BUILD_JOBS:-2} && cd build && cpack -G DEB" > "$work/build.log" 2>&1 ||
+    --target braid-programs -j ${BRAID_BUILD_JOBS:-2} && cd build && rm -f ./*.deb && cpack -G DEB" > "$work/build.log" 2>&1 ||
     { tail -n 30 "$work/build.log" >&2; fail "build"; }
   package=$(ls "$root"/src/build/*.deb)
   log "compiled $(basename "$package"), $(stat -c %s "$package") bytes"
@@ -69,7 +69,7 @@ compile() {
 
 make_package() {
   if [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = "$release" ]; then
-    (cd "$source_root/build" && cmake --build . --target braid-programs && cpack -G DEB) > "$work/build.log" 2>&1 ||
+    (cd "$source_root/build" && cmake --build . --target braid-programs && rm -f ./*.deb && cpack -G DEB) > "$work/build.log" 2>&1 ||
       { tail -n 30 "$work/build.log" >&2; fail "build"; }
     package=$(ls "$source_root"/build/*.deb)
   else

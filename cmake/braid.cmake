@@ -69,6 +69,14 @@ function(braid_library)
   endif()
 endfunction()
 
+# braid_generated(<library> <file>) gives a generated source of the library a target of its own. Otherwise
+# the file, and so the library's compilation, waits until all libraries are built that the library links.
+function(braid_generated library file)
+  get_filename_component(stem ${file} NAME_WE)
+  add_custom_target(${stem} DEPENDS ${file})
+  add_dependencies(braid_${library} ${stem})
+endfunction()
+
 # braid_tests(NAME <program> SRCS ... [DEPS ...] [SLOW <file stem>...] [ENVIRONMENT ...] [FAST])
 # defines one GoogleTest program and, for each file x_test.cc in it, a ctest entry x_test that runs
 # the suites defined there. Each file has its own namespace, so that files can be compiled in

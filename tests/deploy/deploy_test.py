@@ -243,6 +243,13 @@ class ConfigureTest(unittest.TestCase):
         message = self.failure("-DCMAKE_DISABLE_FIND_PACKAGE_Protobuf=ON")
         self.assertIn("Protobuf was not found: run deploy/install-dependencies.sh", message)
 
+    def test_generated_sources_wait_for_no_library(self):
+        rules = (BUILD / "build.ninja").read_text()
+        edges = re.findall(r"^build \S*/embedded_\w+\.cc .*: CUSTOM_COMMAND .*$", rules, re.M)
+        self.assertEqual(len(edges), 3)
+        for edge in edges:
+            self.assertNotIn(".a", edge.partition(" || ")[2])
+
     def test_sanitizers_that_exclude_each_other_are_refused(self):
         message = self.failure("-DBRAID_TSAN=ON", "-DBRAID_ASAN_UBSAN=ON")
         self.assertIn("BRAID_ASAN_UBSAN, BRAID_TSAN and BRAID_FUZZ exclude each other", message)

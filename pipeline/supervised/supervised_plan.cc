@@ -104,8 +104,8 @@ std::unordered_set<uint64_t> DrawHeldout(std::span<const EncodedExample> example
   return heldout;
 }
 
-void Split(EncodedSet all, std::span<const RecordSource> sources,
-           const SupervisedSettings& settings, SupervisedPlan* plan) {
+void SplitExamples(EncodedSet all, std::span<const RecordSource> sources,
+                   const SupervisedSettings& settings, SupervisedPlan* plan) {
   const auto heldout = DrawHeldout(all.examples, sources, settings.validation_share, settings.seed);
   for (size_t i = 0; i < all.examples.size(); ++i) {
     const bool held = heldout.contains(HashOf(all.examples[i]));
@@ -300,7 +300,7 @@ absl::StatusOr<SupervisedPlan> PlanSupervised(const RecordSet& training,
                      ResolveLabels(*settings.labels, encoded.examples, encoded.places));
   }
   if (validation == nullptr) {
-    Split(std::move(encoded), training.sources, settings, &plan);
+    SplitExamples(std::move(encoded), training.sources, settings, &plan);
   } else {
     plan.training = {std::move(encoded.examples), std::move(encoded.places), {}};
     EncodedSet heldout = EncodeSet(*validation, tokenizer, encoder, settings);

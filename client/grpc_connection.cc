@@ -42,7 +42,7 @@ absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
-  RETURN_IF_ERROR(CheckAddress(options.server));
+  RETURN_IF_ERROR(CheckAddress("--server", options.server));
   ASSIGN_OR_RETURN(auto credentials,
                    MakeChannelCredentials(options.server, options.tls, options.insecure));
   grpc::ChannelArguments arguments;

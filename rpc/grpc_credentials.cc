@@ -22,10 +22,11 @@ absl::Status CheckPlaintext(const std::string& address, bool insecure) {
 
 }  // namespace
 
-absl::Status CheckAddress(const std::string& address) {
+absl::Status CheckAddress(const std::string& option, const std::string& address) {
+  const std::string got = absl::StrCat(option, ": got \"", address, "\", expected HOST:PORT");
   if (const size_t scheme = address.find("://"); scheme != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("bad address \"", address, "\": leave out \"",
-                                                   address.substr(0, scheme + 3), "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat(got, "; leave out \"", address.substr(0, scheme + 3), "\""));
   }
   const size_t colon = address.rfind(':');
   int port = -1;
@@ -33,9 +34,7 @@ absl::Status CheckAddress(const std::string& address) {
       absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("bad address \"", address,
-                                                 "\": expected HOST:PORT, for example "
-                                                 "127.0.0.1:7077"));
+  return absl::InvalidArgumentError(absl::StrCat(got, ", for example 127.0.0.1:7077"));
 }
 
 bool IsLoopback(const std::string& address) {

@@ -283,7 +283,7 @@ absl::Status ServiceHost::StartServices(const HostOptions& options) {
 }
 
 absl::Status ServiceHost::OpenPort(const HostOptions& options) {
-  RETURN_IF_ERROR(CheckAddress(options.listen));
+  RETURN_IF_ERROR(CheckAddress("--listen", options.listen));
   ASSIGN_OR_RETURN(auto credentials,
                    MakeServerCredentials(options.listen, tls_.get(), options.insecure));
   const bool required = options.require_token || (options.tls.any() && !options.insecure);

@@ -74,7 +74,7 @@ absl::Status CannotServe(const std::string& address, const std::string& message)
 }  // namespace
 
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
-  RETURN_IF_ERROR(CheckAddress(address));
+  RETURN_IF_ERROR(CheckAddress("--metrics", address));
   if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--metrics: ", address,

@@ -14,6 +14,7 @@
 #include "client/terminal/tables.h"
 #include "rpc/grpc_call.h"
 #include "rpc/interrupt.h"
+#include "rpc/service_patience.h"
 
 namespace braid {
 namespace {
@@ -61,16 +62,6 @@ class JobRows {
   std::set<std::string> finished_;
 };
 
-// Returns the error of a call. When the service went away, it says that the job or run `id`
-// continues, and when: `continues`.
-absl::Status OutlivingService(const absl::Status& ended, const std::string& id,
-                              const std::string& continues) {
-  if (!LostServer(ended)) return ended;
-  return absl::Status(ended.code(),
-                      absl::StrCat(ended.message(), "; ", id, " ", continues,
-                                   "; follow it with: braid status ", id, " --watch"));
-}
-
 // Notes which jobs run before the queued job `id`. A process without a server runs the queued jobs
 // of its home one after the other, also those that earlier commands left behind.
 void NoteJobsAhead(PipelineClient& client, const std::string& id, ProgressBoard& board) {
@@ -110,14 +101,16 @@ double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
 absl::StatusOr<v1::Run> FollowWithService(TrainingClient& client, const std::string& id,
                                           const std::string& label, ProgressBoard& board) {
   ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
-  const absl::Status watched = client.WatchRun(id, [&](const v1::RunEvent& event) {
+  const auto show = [&](const v1::RunEvent& event) {
     if (event.has_metrics()) {
       const double eta = EtaSeconds(event.metrics(), run.spec().num_steps());
       board.Update(label, RunProgress(event.metrics(), run.spec().num_steps(), eta));
       if (!event.message().empty()) board.Note(label, event.message());
     }
     return !Interrupted();
-  });
+  };
+  const absl::Status watched =
+      client.WatchRun(id, show, 0, [&] { board.Note(label, kServiceAwayText); });
   // Checked first, since an interrupt may end the watch with an error.
   if (Interrupted()) return StoppedWatching(id);
   RETURN_IF_ERROR(watched);
@@ -151,14 +144,25 @@ absl::Status StoppedWatching(const std::string& id) {
                                            " --watch; stop it with: braid ", stop, id));
 }
 
+absl::Status OutlivingService(const absl::Status& ended, const std::string& id) {
+  if (!LostServer(ended)) return ended;
+  // Jobs run within braidd; a run has a process of its own.
+  const char* const continues =
+      absl::StartsWith(id, "job-") ? "continues once braidd is back" : "continues without it";
+  return absl::Status(ended.code(),
+                      absl::StrCat(ended.message(), "; ", id, " ", continues,
+                                   "; follow it with: braid status ", id, " --watch"));
+}
+
 absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board) {
   JobRows rows(id, board);
   if (client.in_process()) NoteJobsAhead(client, id, board);
-  const absl::Status watched = client.WatchJob(id, [&](const v1::JobEvent& event) {
+  const auto show = [&](const v1::JobEvent& event) {
     rows.Show(event);
     return !Interrupted();
-  });
+  };
+  const absl::Status watched = client.WatchJob(id, show, [&] { board.Note(id, kServiceAwayText); });
   if (Interrupted()) {
     if (!client.in_process()) return StoppedWatching(id);
     return absl::CancelledError(
@@ -166,8 +170,7 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
   }
   absl::StatusOr<v1::Job> job = watched.ok() ? client.GetJob(id) : watched;
   if (job.ok()) return job;
-  // Jobs run within braidd; a run has a process of its own.
-  return OutlivingService(job.status(), id, "continues once braidd is back");
+  return OutlivingService(job.status(), id);
 }
 
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
@@ -175,7 +178,7 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
   absl::StatusOr<v1::Run> run = FollowWithService(client, id, label, board);
   if (run.ok()) return run;
   if (Interrupted()) return StoppedWatching(id);
-  return OutlivingService(run.status(), id, "continues without it");
+  return OutlivingService(run.status(), id);
 }
 
 absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,

@@ -18,6 +18,10 @@ Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double e
 // continues: Cancelled with the commands that follow it again and that stop it.
 absl::Status StoppedWatching(const std::string& id);
 
+// Returns the error of a call about a job or a run that is followed. When the service is away, it
+// says that the job or run continues, and how to follow it again.
+absl::Status OutlivingService(const absl::Status& ended, const std::string& id);
+
 // Follow a job or a run until it ends and return it, whether it succeeded or not; see JobOutcome
 // and RunOutcome. On Ctrl-C, StoppedWatching; for a job of a service in this process, which stops
 // with it, Cancelled with the command that resumes it. A service that restarts is waited for, as

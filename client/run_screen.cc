@@ -6,6 +6,8 @@
 #include <chrono>
 #include <iostream>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -13,18 +15,15 @@
 #include "client/session.h"
 #include "client/terminal/run_view.h"
 #include "client/terminal/terminal_text.h"
-#include "rpc/grpc_call.h"
 #include "rpc/interrupt.h"
+#include "rpc/service_patience.h"
 #include "runs/run_state.h"
 
 namespace braid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kInterval = std::chrono::milliseconds(500);
 constexpr int64_t kEventsOfHistory = 200;
-constexpr auto kPatience = std::chrono::minutes(2);
 
 double UnixNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
@@ -54,16 +53,21 @@ std::string Essence(v1::Run run) {
 }  // namespace
 
 absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
-                                const std::function<void(const v1::Run&)>& show) {
-  Clock::time_point answered = Clock::now();
+                                const std::function<void(const v1::Run&)>& show,
+                                const std::function<void()>& on_lost,
+                                std::chrono::milliseconds patience) {
+  ServicePatience service(patience);
   while (!Interrupted()) {
     absl::StatusOr<v1::Run> run = client.GetRun(id);
+    const bool was_lost = service.is_lost();
+    const bool waits = service.Waits(run.status());
     if (run.ok()) {
-      answered = Clock::now();
       show(*run);
       if (HasEnded(run->state())) return run;
-    } else if (!LostServer(run.status()) || Clock::now() - answered > kPatience) {
-      return run.status();
+    } else if (!waits) {
+      return OutlivingService(run.status(), id);
+    } else if (!was_lost) {
+      on_lost();
     }
     std::this_thread::sleep_for(kInterval);
   }
@@ -73,21 +77,29 @@ absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
 absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::string& id) {
   LossHistory history = HistoryOf(client, id);
   ScreenBlock screen(std::cout);
-  return PollRun(client, id, [&](const v1::Run& run) {
+  std::vector<std::string> lines;
+  const auto show = [&](const v1::Run& run) {
     if (run.has_latest()) history.Add(run.latest());
     // Leaves the last column free, since a full line could wrap.
-    screen.Draw(RunLines(run, history, UnixNow(), TerminalWidth(STDOUT_FILENO) - 1));
+    lines = RunLines(run, history, UnixNow(), TerminalWidth(STDOUT_FILENO) - 1);
+    screen.Draw(lines);
+  };
+  return PollRun(client, id, show, [&] {
+    lines.emplace_back(kServiceAwayText);
+    screen.Draw(lines);
   });
 }
 
 absl::StatusOr<v1::Run> PrintRunChanges(TrainingClient& client, const std::string& id) {
   std::string shown;
-  return PollRun(client, id, [&](const v1::Run& run) {
+  const auto show = [&](const v1::Run& run) {
     std::string essence = Essence(run);
     if (essence == shown) return;
     shown = std::move(essence);
     std::cout << ToJson(run) << std::endl;
-  });
+  };
+  return PollRun(client, id, show,
+                 [&] { std::cerr << id << ": " << kServiceAwayText << std::endl; });
 }
 
 }  // namespace braid

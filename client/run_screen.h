@@ -2,6 +2,7 @@
 #ifndef BRAID_CLIENT_RUN_SCREEN_H_
 #define BRAID_CLIENT_RUN_SCREEN_H_
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -12,10 +13,13 @@
 namespace braid {
 
 // Polls the run twice per second, passes each state to `show` and returns the run when it has
-// ended. Retries for two minutes when the server does not answer. Cancelled on Ctrl-C; the run
+// ended. Retries for `patience` when the server does not answer; calls `on_lost` when this begins.
+// The error of a server that stays away says that the run continues. Cancelled on Ctrl-C; the run
 // continues.
 absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
-                                const std::function<void(const v1::Run&)>& show);
+                                const std::function<void(const v1::Run&)>& show,
+                                const std::function<void()>& on_lost,
+                                std::chrono::milliseconds patience = std::chrono::minutes(2));
 
 // Redraws the view of the run (run_view.h) in place on standard output, which must be a terminal.
 absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::string& id);

@@ -28,6 +28,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
       return exit_code::kNotFound;
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
       return exit_code::kUnavailable;
     default:
       return exit_code::kFailed;

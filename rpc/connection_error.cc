@@ -213,8 +213,9 @@ absl::Status PlainConnectionError(const absl::Status& status) {
 
 absl::Status UnansweredCallError(const std::string& address, const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("braidd at ", address, " did not answer in time"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "braidd at ", address, " did not answer in time; check it with: braid --server ", address,
+        " health"));
   }
   if (absl::IsCancelled(status)) {
     return absl::CancelledError(absl::StrCat("the call to braidd at ", address, " was cancelled"));

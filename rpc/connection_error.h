@@ -15,8 +15,8 @@ absl::Status PlainConnectionError(const absl::Status& status);
 
 // Returns the error of a gRPC call that the braidd at `address` did not answer, in words for a
 // user: UNAVAILABLE "braidd at HOST:PORT went away: connection refused", or DEADLINE_EXCEEDED
-// "braidd at HOST:PORT did not answer in time". Other errors, which its library makes from answers
-// that it cannot read, unchanged.
+// "braidd at HOST:PORT did not answer in time" with the command that checks it. Other errors, which
+// its library makes from answers that it cannot read, unchanged.
 absl::Status UnansweredCallError(const std::string& address, const absl::Status& status);
 
 // Returns INVALID_ARGUMENT, naming the option and the file, when one of the three is missing or is

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "rpc/grpc_status.h"
 #include "rpc/interrupt.h"
 
@@ -42,6 +43,12 @@ absl::StatusOr<Response> Call(Stub& stub,
   context.set_deadline(std::chrono::system_clock::now() + kUnaryDeadline);
   Response response;
   const grpc::Status status = (stub.*method)(&context, request, &response);
+  // The channel of a braidd has replaced this text (CallIdentity).
+  if (IsPassedDeadline(status)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the service in this process did not answer within ", kUnaryDeadline.count(),
+                     " s; repeat the command"));
+  }
   if (!status.ok()) return FromGrpc(status);
   return response;
 }
@@ -130,10 +137,11 @@ absl::StatusOr<Event> ReadResult(Stub& stub,
 inline constexpr auto kReconnectFor = std::chrono::seconds(60);
 inline constexpr auto kReconnectPause = std::chrono::milliseconds(200);
 
-// Returns whether a watch that ended with this status can be resumed: the server is unavailable, or
-// cancelled its calls to shut down.
+// Returns whether a call that ended with this status should be repeated: the server is unavailable,
+// cancelled its calls to shut down, or did not answer in time. The latter also happens to a call
+// during which this process was stopped.
 inline bool LostServer(const absl::Status& ended) {
-  return absl::IsUnavailable(ended) || absl::IsCancelled(ended);
+  return absl::IsUnavailable(ended) || absl::IsCancelled(ended) || absl::IsDeadlineExceeded(ended);
 }
 
 // Reads a stream of numbered events, starting after the request's after_event. When the server
@@ -141,7 +149,9 @@ inline bool LostServer(const absl::Status& ended) {
 // event exactly once. Returns the error once the server has been unavailable for `reconnect_for`;
 // silence of a running server does not count. A call that lasts at least half as long is taken as
 // proof that the server was there, because gRPC abandons an attempt to connect within 20 s. A watch
-// may last longer than a call: one that reaches its `deadline` is followed by another.
+// may last longer than a call: one that reaches its `deadline` is followed by another. `on_lost` is
+// called once for each time that the server is unavailable for a twelfth of `reconnect_for`; most
+// restarts are shorter.
 // `channel` is the stub's. Its connection is waited for rather than slept for: without a thread
 // that polls it, gRPC 1.51 notices the end of an attempt to connect only every 5 s.
 template <class Event, class Stub, class Request>
@@ -150,9 +160,11 @@ absl::Status WatchEvents(grpc::ChannelInterface& channel, Stub& stub,
                              grpc::ClientContext*, const Request&),
                          Request request, const std::function<bool(const Event&)>& on_event,
                          std::chrono::milliseconds reconnect_for = kReconnectFor,
-                         std::chrono::milliseconds deadline = kStreamDeadline) {
+                         std::chrono::milliseconds deadline = kStreamDeadline,
+                         const std::function<void()>& on_lost = nullptr) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> lost;  // when the server was first found unavailable
+  bool is_reported = false;
   while (true) {
     const Clock::time_point called = Clock::now();
     bool received = false;
@@ -169,8 +181,15 @@ absl::Status WatchEvents(grpc::ChannelInterface& channel, Stub& stub,
       lost.reset();
       continue;
     }
-    if (!lost || received || now - called > reconnect_for / 2) lost = now;
+    if (!lost || received || now - called > reconnect_for / 2) {
+      lost = now;
+      is_reported = false;
+    }
     if (!LostServer(ended) || Interrupted() || now - *lost > reconnect_for) return ended;
+    if (on_lost && !is_reported && now - *lost > reconnect_for / 12) {
+      is_reported = true;
+      on_lost();
+    }
     const auto pause_end = std::chrono::system_clock::now() + kReconnectPause;
     channel.WaitForConnected(pause_end);
     std::this_thread::sleep_until(pause_end);

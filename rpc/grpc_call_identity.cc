@@ -42,7 +42,8 @@ class Interceptor final : public grpc::experimental::Interceptor {
  private:
   void Explain(bool is_answer, grpc::Status* status) const {
     if (status->ok()) return;
-    if (!is_answer && !braidd_.empty()) {
+    // The gate adds the id to the text of gRPC as well.
+    if ((!is_answer || IsPassedDeadline(*status)) && !braidd_.empty()) {
       *status = ToGrpc(UnansweredCallError(braidd_, FromGrpc(*status)));
       return;
     }

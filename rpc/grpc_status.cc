@@ -14,4 +14,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
+bool IsPassedDeadline(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+         status.error_message() == "Deadline Exceeded";
+}
+
 }  // namespace braid

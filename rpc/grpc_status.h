@@ -15,6 +15,10 @@ namespace braid {
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
+// Returns whether gRPC, in this process or in the server, has ended the call because its deadline
+// had passed.
+bool IsPassedDeadline(const grpc::Status& status);
+
 // Moves a message into the response of a call, or returns its error.
 template <class Message>
 grpc::Status Reply(absl::StatusOr<Message> message, Message* response) {

@@ -46,10 +46,11 @@ absl::StatusOr<v1::ExplainDocumentResponse> PipelineClient::ExplainDocument(
 }
 
 absl::Status PipelineClient::WatchJob(const std::string& id,
-                                      const std::function<bool(const v1::JobEvent&)>& on_event) {
-  return WatchEvents<v1::JobEvent>(*channel_, *v1::PipelineService::NewStub(channel_),
-                                   &v1::PipelineService::Stub::WatchJob,
-                                   WithId<v1::WatchJobRequest>(id), on_event);
+                                      const std::function<bool(const v1::JobEvent&)>& on_event,
+                                      const std::function<void()>& on_lost) {
+  return WatchEvents<v1::JobEvent>(
+      *channel_, *v1::PipelineService::NewStub(channel_), &v1::PipelineService::Stub::WatchJob,
+      WithId<v1::WatchJobRequest>(id), on_event, kReconnectFor, kStreamDeadline, on_lost);
 }
 
 absl::StatusOr<v1::CorpusDescription> PipelineClient::DescribeCorpus(

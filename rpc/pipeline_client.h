@@ -46,9 +46,10 @@ class PipelineClient {
   absl::StatusOr<v1::ExplainDocumentResponse> ExplainDocument(
       const v1::ExplainDocumentRequest& request);
   // Calls `on_event` for every event until the job ends or it returns false. Continues after
-  // restarts of the server.
+  // restarts of the server; calls `on_lost` when one takes long.
   absl::Status WatchJob(const std::string& id,
-                        const std::function<bool(const v1::JobEvent&)>& on_event);
+                        const std::function<bool(const v1::JobEvent&)>& on_event,
+                        const std::function<void()>& on_lost = nullptr);
   // Calls `on_progress` for every event and returns the result in the last one.
   absl::StatusOr<v1::CorpusDescription> DescribeCorpus(
       const v1::DescribeCorpusRequest& request,

@@ -1,5 +1,5 @@
 // Retries of calls to a service that is unavailable for a short time, for example while it
-// restarts.
+// restarts, or was stopped.
 //
 //   ServicePatience patience(kServicePatience);
 //   absl::Status ended = Ask();

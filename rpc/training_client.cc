@@ -32,11 +32,12 @@ absl::StatusOr<v1::Run> TrainingClient::ResumeRun(const std::string& id) {
 
 absl::Status TrainingClient::WatchRun(const std::string& id,
                                       const std::function<bool(const v1::RunEvent&)>& on_event,
-                                      int64_t after_event) {
+                                      int64_t after_event, const std::function<void()>& on_lost) {
   auto request = WithId<v1::WatchRunRequest>(id);
   request.set_after_event(after_event);
   return WatchEvents<v1::RunEvent>(*channel_, *v1::TrainingService::NewStub(channel_),
-                                   &v1::TrainingService::Stub::WatchRun, request, on_event);
+                                   &v1::TrainingService::Stub::WatchRun, request, on_event,
+                                   kReconnectFor, kStreamDeadline, on_lost);
 }
 
 }  // namespace braid

@@ -26,10 +26,10 @@ class TrainingClient {
   absl::StatusOr<v1::Run> StopRun(const std::string& id);
   absl::StatusOr<v1::Run> ResumeRun(const std::string& id);
   // Calls `on_event` for every event with a number above `after_event` until the run ends or it
-  // returns false. Continues after restarts of the server.
+  // returns false. Continues after restarts of the server; calls `on_lost` when one takes long.
   absl::Status WatchRun(const std::string& id,
                         const std::function<bool(const v1::RunEvent&)>& on_event,
-                        int64_t after_event = 0);
+                        int64_t after_event = 0, const std::function<void()>& on_lost = nullptr);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

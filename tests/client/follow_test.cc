@@ -4,14 +4,17 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "braid/v1/training.grpc.pb.h"
+#include "client/run_screen.h"
 #include "rpc/interrupt.h"
 #include "tests/base/status_matchers.h"
 
@@ -65,13 +68,22 @@ class ScriptedJobs final : public v1::PipelineService::Service {
   bool is_away = false;
 };
 
+// A service with one run: the first call finds it running, the next `lost` calls end with `code`,
+// and later ones find that it has succeeded. If `lost` is negative, all calls end with `code`.
 class AwayRuns final : public v1::TrainingService::Service {
  public:
-  grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest*, v1::Run*) override {
-    return {code, "braidd at head:7000 went away"};
+  grpc::Status GetRun(grpc::ServerContext*, const v1::GetRunRequest* request,
+                      v1::Run* response) override {
+    const int call = num_calls++;
+    if (lost < 0 || (call > 0 && call <= lost)) return {code, "braidd at head:7000 went away"};
+    response->set_id(request->id());
+    response->set_state(call == 0 ? v1::RUN_RUNNING : v1::RUN_SUCCEEDED);
+    return grpc::Status::OK;
   }
 
   grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE;
+  int lost = -1;
+  int num_calls = 0;
 };
 
 class FollowTest : public testing::Test {
@@ -149,6 +161,35 @@ TEST_F(FollowTest, AServiceThatWentAwayLeavesWhatIsFollowed) {
                                    "it; follow it with: braid status run-000001 --watch"));
   runs_.code = grpc::StatusCode::NOT_FOUND;
   EXPECT_EQ(Run().status(), absl::NotFoundError("braidd at head:7000 went away"));
+}
+
+TEST_F(FollowTest, PollingAsksAgainWhenTheServiceDoesNotAnswer) {
+  TrainingClient client(server_->InProcessChannel({}));
+  constexpr std::chrono::milliseconds kPatience(200);
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED,
+                          grpc::StatusCode::DEADLINE_EXCEEDED}) {
+    runs_.num_calls = 0;
+    runs_.code = code;
+    runs_.lost = 1;
+    int num_lost = 0;
+    const auto run = PollRun(
+        client, "run-000001",
+        // As if this process was stopped after the first answer: that time is not the service's.
+        [&](const v1::Run&) { std::this_thread::sleep_for(2 * kPatience); }, [&] { ++num_lost; },
+        kPatience);
+    ASSERT_OK(run);
+    EXPECT_EQ(run->state(), v1::RUN_SUCCEEDED);
+    EXPECT_EQ(num_lost, 1);
+  }
+  runs_.lost = -1;
+  int num_lost = 0;
+  const auto run = PollRun(
+      client, "run-000001", [](const v1::Run&) {}, [&] { ++num_lost; }, kPatience);
+  EXPECT_EQ(run.status(),
+            absl::DeadlineExceededError("braidd at head:7000 went away; run-000001 continues "
+                                        "without it; follow it with: braid status run-000001 "
+                                        "--watch"));
+  EXPECT_EQ(num_lost, 1);
 }
 
 TEST_F(FollowTest, AnInterruptNamesTheCommandsForWhatContinues) {

@@ -229,7 +229,8 @@ TEST_F(RunScorerTest, AnErrorAffectsOnlyItsTask) {
 }
 
 TEST_F(RunScorerTest, WaitsForAServiceThatReturns) {
-  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED}) {
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED,
+                          grpc::StatusCode::DEADLINE_EXCEEDED}) {
     service_.lost = 4;
     service_.lost_as = code;
     const std::string model = absl::StrCat("model-", static_cast<int>(code));
@@ -238,7 +239,7 @@ TEST_F(RunScorerTest, WaitsForAServiceThatReturns) {
     ExpectModels((*scores)[0], {model});
     ExpectModels((*scores)[1], {model + "b"});
   }
-  EXPECT_EQ(service_.calls, 2 * (4 + 2));
+  EXPECT_EQ(service_.calls, 3 * (4 + 2));
 }
 
 TEST_F(RunScorerTest, ShowsThatItWaits) {

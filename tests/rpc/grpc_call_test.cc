@@ -22,17 +22,19 @@ namespace grpc_call_test {
 using Stub = v1::PipelineService::Stub;
 
 // A service whose first watch ends as if the server had become unavailable, after `silence` without
-// an event; from the `returns_at`th on, a watch has one event and ends.
+// an event; from the `returns_at`th on, a watch has one event and ends. `lost_as`: the code of the
+// others.
 class RestartedService final : public v1::PipelineService::Service {
  public:
-  RestartedService(std::chrono::milliseconds silence, int returns_at)
-      : silence_(silence), returns_at_(returns_at) {}
+  RestartedService(std::chrono::milliseconds silence, int returns_at,
+                   grpc::StatusCode lost_as = grpc::StatusCode::UNAVAILABLE)
+      : silence_(silence), returns_at_(returns_at), lost_as_(lost_as) {}
 
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::JobEvent>* writer) override {
     const int call = ++num_calls_;
     if (call == 1) std::this_thread::sleep_for(silence_);
-    if (call < returns_at_) return {grpc::StatusCode::UNAVAILABLE, "shutting down"};
+    if (call < returns_at_) return {lost_as_, "shutting down"};
     v1::JobEvent event;
     event.set_number(request->after_event() + 1);
     writer->Write(event);
@@ -43,11 +45,12 @@ class RestartedService final : public v1::PipelineService::Service {
  private:
   const std::chrono::milliseconds silence_;
   const int returns_at_;
+  const grpc::StatusCode lost_as_;
   std::atomic<int> num_calls_{0};
 };
 
 absl::Status Watch(RestartedService* service, std::chrono::milliseconds reconnect_for,
-                   std::vector<int64_t>* numbers) {
+                   std::vector<int64_t>* numbers, const std::function<void()>& on_lost = nullptr) {
   grpc::ServerBuilder builder;
   builder.RegisterService(service);
   int port = 0;
@@ -62,7 +65,7 @@ absl::Status Watch(RestartedService* service, std::chrono::milliseconds reconnec
         numbers->push_back(event.number());
         return true;
       }),
-      reconnect_for);
+      reconnect_for, kStreamDeadline, on_lost);
   server->Shutdown();
   return ended;
 }
@@ -76,11 +79,26 @@ TEST(WatchEventsTest, ReconnectsAfterALongSilence) {
   EXPECT_EQ(service.num_calls(), 3);
 }
 
-TEST(WatchEventsTest, FailsWhenTheServerStaysUnavailable) {
+TEST(WatchEventsTest, FailsWhenTheServerStaysUnavailableAndReportsItOnce) {
   RestartedService service(std::chrono::milliseconds(0), 1000);
   std::vector<int64_t> numbers;
-  EXPECT_TRUE(absl::IsUnavailable(Watch(&service, std::chrono::milliseconds(1000), &numbers)));
+  int num_reports = 0;
+  EXPECT_TRUE(absl::IsUnavailable(
+      Watch(&service, std::chrono::milliseconds(1000), &numbers, [&] { ++num_reports; })));
   EXPECT_GE(service.num_calls(), 3);
+  EXPECT_EQ(num_reports, 1);
+}
+
+// As after the server was stopped for a while.
+TEST(WatchEventsTest, ResumesAfterACallThatExceededItsDeadline) {
+  RestartedService service(std::chrono::milliseconds(0), 2, grpc::StatusCode::DEADLINE_EXCEEDED);
+  std::vector<int64_t> numbers;
+  int num_reports = 0;
+  const absl::Status ended =
+      Watch(&service, std::chrono::seconds(60), &numbers, [&] { ++num_reports; });
+  EXPECT_TRUE(ended.ok()) << ended;
+  EXPECT_EQ(numbers, std::vector<int64_t>({1}));
+  EXPECT_EQ(num_reports, 0);
 }
 
 // A service whose watches send one event each, the third of which ends them.
@@ -130,6 +148,12 @@ class RefusingService final : public v1::PipelineService::Service {
                             v1::Job*) override {
     return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
   }
+  // Ends as a call whose deadline passes at the gate of braidd, which adds its id.
+  grpc::Status CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest*,
+                         v1::Job*) override {
+    context->AddTrailingMetadata(kRequestIdKey, "0123456789abcdef");
+    return {grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"};
+  }
 };
 
 TEST(CallIdentityTest, NamesTheServerWhereItDidNotAnswerAndTheRequestWhereItDid) {
@@ -148,6 +172,13 @@ TEST(CallIdentityTest, NamesTheServerWhereItDidNotAnswerAndTheRequestWhereItDid)
               testing::MatchesRegex("the server is shutting down \\(request [0-9a-f]{16}\\)"));
   const absl::Status cut = client.SubmitCorpus({}).status();
   EXPECT_EQ(cut, absl::UnavailableError("braidd at " + address + " went away"));
+  EXPECT_EQ(client.CancelJob("job-000001").status(),
+            absl::DeadlineExceededError("braidd at " + address +
+                                        " did not answer in time; check it with: braid --server " +
+                                        address + " health"));
+  EXPECT_EQ(PipelineClient(server->InProcessChannel({})).CancelJob("job-000001").status(),
+            absl::DeadlineExceededError("the service in this process did not answer within 60 s; "
+                                        "repeat the command"));
 
   server->Shutdown();
   server.reset();
@@ -162,7 +193,8 @@ TEST(UnansweredCallErrorTest, HasNoInternals) {
     return std::string(UnansweredCallError("head:7000", status).message());
   };
   EXPECT_EQ(text(absl::DeadlineExceededError("Deadline Exceeded")),
-            "braidd at head:7000 did not answer in time");
+            "braidd at head:7000 did not answer in time; check it with: braid --server head:7000 "
+            "health");
   EXPECT_EQ(text(absl::CancelledError("CANCELLED")),
             "the call to braidd at head:7000 was cancelled");
   EXPECT_EQ(text(absl::UnavailableError("keepalive watchdog timeout")),

@@ -81,7 +81,8 @@ struct Observation {
   // exit.json of the attempt, and the seconds since the observer first saw it.
   std::optional<ExitRecord> exit;
   double exit_seconds = 0;
-  // Seconds since the observer first saw the request to stop this launch; absent without one.
+  // Seconds since the observer first saw the request to stop this launch, without those in which
+  // the observer was stopped itself; absent without a request.
   std::optional<double> stop_seconds;
   // The reason if the scheduler requested the stop because it ends the job; empty if a user did.
   std::string stop_reason = {};

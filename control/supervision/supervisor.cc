@@ -31,6 +31,9 @@ constexpr double kTurnSeconds = 0.05;
 constexpr double kUnseenTurnSeconds = 0.2;
 // Maximum time that the end of a job waits for the scheduler's answer about it.
 constexpr std::chrono::seconds kJobEndPatience(10);
+// Longest part of a turn that counts against the grace of a stop. In a longer turn this process was
+// stopped, or its machine slept, and the ranks were probably stopped as well.
+constexpr double kLongestTurnSeconds = 1;
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
 constexpr size_t kRecentSteps = 100;
@@ -206,9 +209,11 @@ Observation Supervisor::Observe() {
 // the job ends, the state of the run depends on what the scheduler does next.
 void Supervisor::ObserveStop(Observation* seen) {
   const std::optional<StopRequest> stop = ReadStopRequest(run_);
-  if (!stop) return stop_seen_at_.reset();
-  if (!stop_seen_at_) stop_seen_at_ = SteadySeconds();
-  seen->stop_seconds = SteadySeconds() - *stop_seen_at_;
+  const double now = SteadySeconds();
+  const double turn = now - std::exchange(stop_looked_at_, now);
+  if (!stop) return stop_seconds_.reset();
+  stop_seconds_ = stop_seconds_ ? *stop_seconds_ + std::min(turn, kLongestTurnSeconds) : 0;
+  seen->stop_seconds = stop_seconds_;
   seen->stop_reason = stop->reason;
   if (!job_end_.valid() || stop->reason.empty()) return;
   const bool over =

@@ -96,10 +96,12 @@ class Supervisor {
   std::optional<FollowedAttempt> attempt_;
   // The error of executing mpirun, until it is recorded.
   absl::Status not_executed_;
-  // Times at which these were first seen; steady clock.
-  std::optional<double> stop_seen_at_;
-  std::optional<double> unseen_since_;
-  double restart_at_ = 0;  // steady clock
+  // Seconds since the request to stop was first seen, without those in which this process was
+  // stopped; and the time of the last look, steady clock.
+  std::optional<double> stop_seconds_;
+  double stop_looked_at_ = 0;
+  std::optional<double> unseen_since_;  // steady clock
+  double restart_at_ = 0;               // steady clock
 };
 
 }  // namespace braid

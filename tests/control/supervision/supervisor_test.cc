@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <fstream>
 #include <string>
 
 #include "base/clock.h"
@@ -175,6 +176,34 @@ TEST_F(SupervisorTest, GraceDoesNotDependOnTheClockOfTheRequest) {
     EXPECT_EQ(Wait(supervisor), kExitStopped);
     EXPECT_GT(UnixTime() - begin, 0.6);
   }
+}
+
+bool HasPendingTerm(int64_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::string name, mask;
+  while (status >> name && name != "ShdPnd:") {
+  }
+  return status >> mask && (std::stoull(mask, nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+}
+
+// As when a machine or a container is paused.
+TEST_F(SupervisorTest, GraceDoesNotCountTimeInWhichTheSupervisorWasStopped) {
+  Launch("endless");
+  v1::RunSpec spec = run_.ReadSpec().value();
+  spec.mutable_supervision()->set_hang_seconds(60);
+  ASSERT_TRUE(run_.WriteSpec(spec).ok());
+  const pid_t supervisor = Start({"--stop-grace", "3", "--kill-grace", "0"});
+  ASSERT_TRUE(Trains(2));
+  const auto trainer = static_cast<pid_t>(Mpirun().pid);
+  kill(trainer, SIGSTOP);
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(Eventually([&] { return HasPendingTerm(trainer); }));
+  kill(supervisor, SIGSTOP);
+  poll(nullptr, 0, 3500);
+  kill(supervisor, SIGCONT);
+  kill(trainer, SIGCONT);
+  EXPECT_EQ(Wait(supervisor), kExitStopped);
+  EXPECT_THAT(Events().back().message(), HasSubstr("stopped after step "));
 }
 
 TEST(BraidSupervisorTest, HelpExplainsExitCodes) {

@@ -12,6 +12,7 @@
 #include "base/crc32c.h"
 #include "base/utf8.h"
 #include "pipeline/jobs/job_id.h"
+#include "pipeline/jobs/retry_policy.h"
 
 namespace braid {
 namespace {
@@ -246,12 +247,14 @@ int64_t JobTable::NumUnfinished(const std::string& principal) {
 }
 
 std::optional<int64_t> JobTable::NextInTurn(double now) {
-  SQLite::Statement query(database_,
-                          "SELECT id FROM jobs WHERE state = ? AND not_before <= ? ORDER BY"
-                          " (SELECT MAX(turn) FROM jobs AS own WHERE own.principal ="
-                          " jobs.principal), id LIMIT 1");
+  SQLite::Statement query(
+      database_,
+      "SELECT id FROM jobs WHERE state = ? AND (not_before <= ? OR not_before > ?) ORDER BY"
+      " (SELECT MAX(turn) FROM jobs AS own WHERE own.principal = jobs.principal), id LIMIT 1");
   query.bind(1, static_cast<int>(v1::JOB_QUEUED));
   query.bind(2, now);
+  // A later time is from before the clock was set back.
+  query.bind(3, now + kMaxRetryDelaySeconds);
   if (!query.executeStep()) return std::nullopt;
   return query.getColumn(0).getInt64();
 }

@@ -1,5 +1,6 @@
 #include "pipeline/jobs/retry_policy.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace braid {
@@ -18,6 +19,8 @@ bool IsTransient(const absl::Status& failure) {
   }
 }
 
-double RetryDelaySeconds(int failures, double first) { return first * std::pow(6, failures - 1); }
+double RetryDelaySeconds(int failures, double first) {
+  return std::min(kMaxRetryDelaySeconds, first * std::pow(6, failures - 1));
+}
 
 }  // namespace braid

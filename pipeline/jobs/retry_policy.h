@@ -18,11 +18,14 @@
 namespace braid {
 
 inline constexpr int kMaxFailures = 3;
+// The longest delay of a retry.
+inline constexpr double kMaxRetryDelaySeconds = 600;
 
 // Returns whether a job with this error is retried.
 bool IsTransient(const absl::Status& failure);
 
-// Returns the seconds to wait after `failures` consecutive failures: first * 6^(failures - 1).
+// Returns the seconds to wait after `failures` consecutive failures: first * 6^(failures - 1), at
+// most kMaxRetryDelaySeconds.
 double RetryDelaySeconds(int failures, double first);
 
 }  // namespace braid

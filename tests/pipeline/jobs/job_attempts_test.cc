@@ -98,6 +98,16 @@ TEST_F(JobAttemptsTest, RetriesAfterADelayAndGivesUpAfterThreeFailures) {
   EXPECT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << "a resumed job has three attempts again";
 }
 
+TEST_F(JobAttemptsTest, ADelayEndsWhenTheClockIsSetBack) {
+  const std::string id = Submit();
+  ASSERT_EQ(Claim(), id);
+  now_ += 86400;
+  ASSERT_TRUE(store_->Retry(id, "embed: host:7078 is away", 5).ok());
+  EXPECT_EQ(Claim(), "");
+  now_ -= 86400;
+  EXPECT_EQ(Claim(), id);
+}
+
 TEST_F(JobAttemptsTest, ARequestToCancelOutlivesATransientFailure) {
   const std::string id = Submit();
   ASSERT_EQ(Claim(), id);

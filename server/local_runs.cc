@@ -16,9 +16,7 @@ namespace braid {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll(100);
-// Maximum time for which resuming a run is tried: in a new container, the ranks of the old one
-// count as alive for 30 s plus three steps.
-constexpr std::chrono::minutes kResumeLimit(5);
+constexpr std::chrono::milliseconds kResumePause(500);
 
 bool RunsHere(const v1::Run& run) {
   // A scheduler continues its jobs without this server.
@@ -34,12 +32,12 @@ bool IsAskedToStop(const v1::Run& run) {
 }  // namespace
 
 LocalRuns::LocalRuns(std::shared_ptr<grpc::Channel> services, const std::filesystem::path& home,
-                     Log log)
+                     Log log, std::chrono::milliseconds resume_limit)
     : client_(std::move(services)), list_(home / "runs_to_resume"), log_(std::move(log)) {
   const std::vector<std::string> ids =
       absl::StrSplit(ReadFile(list_).value_or(""), '\n', absl::SkipEmpty());
   pending_ = {ids.begin(), ids.end()};
-  resuming_ = std::thread([this] { ResumeAll(); });
+  resuming_ = std::thread([this, resume_limit] { ResumeAll(resume_limit); });
 }
 
 LocalRuns::~LocalRuns() { EndResuming(); }
@@ -54,25 +52,36 @@ void LocalRuns::Record() const {
   if (!written.ok()) log_(absl::StrCat("runs to resume: ", written.message()));
 }
 
-void LocalRuns::ResumeAll() {
-  const auto deadline = std::chrono::steady_clock::now() + kResumeLimit;
-  while (!pending_.empty() && !ending_ && std::chrono::steady_clock::now() < deadline) {
-    if (std::erase_if(pending_, [this](const std::string& id) { return Resume(id); }) > 0) {
-      Record();
-    }
-    std::this_thread::sleep_for(kPoll);
+void LocalRuns::ResumeAll(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  std::string cause;
+  const auto is_settled = [&](const std::string& id) {
+    if (ending_) return false;
+    if (Resume(id, &cause)) return true;
+    if (std::chrono::steady_clock::now() < deadline) return false;
+    // Not kept for a later process: by then its user may have resumed and stopped it.
+    log_(absl::StrCat("cannot resume ", id, ": ", cause, "; resume it with 'braid resume ", id,
+                      "'"));
+    return true;
+  };
+  while (!pending_.empty() && !ending_) {
+    if (std::erase_if(pending_, is_settled) > 0) Record();
+    if (!pending_.empty()) std::this_thread::sleep_for(kResumePause);
   }
 }
 
-bool LocalRuns::Resume(const std::string& id) {
+bool LocalRuns::Resume(const std::string& id, std::string* cause) {
   const absl::StatusOr<v1::Run> run = client_.GetRun(id);
   // A run that was deleted needs nothing more; after another error it is tried again.
+  *cause = std::string(run.status().message());
   if (!run.ok()) return absl::IsNotFound(run.status());
   // A run whose end was not recorded gets a supervisor, which records it. A run that the earlier
   // process did not reach before it died continues; if it stops later, its user has stopped it.
+  *cause = "it was asked to stop, but has not ended";
   if (!HasEnded(run->state())) return !IsAskedToStop(*run);
   if (run->state() != v1::RUN_STOPPED) return true;
   const absl::Status resumed = client_.ResumeRun(id).status();
+  *cause = std::string(resumed.message());
   // Its last processes still count as alive.
   if (absl::IsFailedPrecondition(resumed)) return false;
   log_(resumed.ok() ? absl::StrCat("resumed ", id)

@@ -24,8 +24,11 @@ class LocalRuns {
 
   // Resumes, in a thread of its own, the runs that Stop has stopped in an earlier process. A run
   // that has ended otherwise by then is left alone, and so is one that is running and was not asked
-  // to stop. `services` must serve training.
-  LocalRuns(std::shared_ptr<grpc::Channel> services, const std::filesystem::path& home, Log log);
+  // to stop. `services` must serve training. A run that cannot be resumed within `resume_limit` is
+  // reported and left to its user. The default suffices for steps of ten minutes: in a new
+  // container, the ranks of the old one count as alive for 30 s plus three steps.
+  LocalRuns(std::shared_ptr<grpc::Channel> services, const std::filesystem::path& home, Log log,
+            std::chrono::milliseconds resume_limit = std::chrono::minutes(32));
   ~LocalRuns();
   LocalRuns(const LocalRuns&) = delete;
   LocalRuns& operator=(const LocalRuns&) = delete;
@@ -37,9 +40,9 @@ class LocalRuns {
 
  private:
   void EndResuming();
-  void ResumeAll();
-  // Returns whether nothing is left to do for the run.
-  bool Resume(const std::string& id);
+  void ResumeAll(std::chrono::milliseconds limit);
+  // Returns whether nothing is left to do for the run; otherwise sets `cause`.
+  bool Resume(const std::string& id, std::string* cause);
   void Record() const;
 
   TrainingClient client_;

@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -147,11 +149,14 @@ class FakeTraining final : public v1::TrainingService::Service {
   grpc::Status ResumeRun(grpc::ServerContext*, const v1::ResumeRunRequest*,
                          v1::Run* response) override {
     const std::lock_guard lock(mutex_);
+    if (refuses) return {grpc::StatusCode::FAILED_PRECONDITION, "mpirun is not in PATH"};
     ++num_resumed_;
     run_.set_state(v1::RUN_STARTING);
     *response = run_;
     return grpc::Status::OK;
   }
+
+  std::atomic<bool> refuses = false;
 
  private:
   std::mutex mutex_;
@@ -177,14 +182,17 @@ class RunsOfUsersTest : public testing::Test {
   }
   ~RunsOfUsersTest() override { server_->Shutdown(); }
 
-  std::unique_ptr<LocalRuns> Open() {
-    return std::make_unique<LocalRuns>(server_->InProcessChannel(grpc::ChannelArguments()), home_,
-                                       [](const std::string&) {});
+  std::unique_ptr<LocalRuns> Open(
+      std::chrono::milliseconds resume_limit = std::chrono::minutes(5)) {
+    return std::make_unique<LocalRuns>(
+        server_->InProcessChannel(grpc::ChannelArguments()), home_,
+        [this](const std::string& what) { log_ += what + "\n"; }, resume_limit);
   }
   std::string ToResume() const { return ReadFile(home_ / "runs_to_resume").value_or("missing"); }
 
   const std::filesystem::path home_;
   const RunDirectory run_;
+  std::string log_;  // complete once LocalRuns is destroyed
   std::unique_ptr<FakeTraining> service_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -218,6 +226,20 @@ TEST_F(RunsOfUsersTest, RunThatIsStillStoppingIsResumedAtItsEnd) {
   service_->SetState(v1::RUN_STOPPED);
   EXPECT_TRUE(WaitUntil([&] { return ToResume().empty(); }));
   EXPECT_EQ(service_->num_resumed(), 1);
+}
+
+TEST_F(RunsOfUsersTest, RunThatCannotBeResumedIsReportedAndLeftToItsUser) {
+  ASSERT_TRUE(WriteFileAtomically(home_ / "runs_to_resume", "run-000001").ok());
+  service_->SetState(v1::RUN_STOPPED);
+  service_->refuses = true;
+  std::unique_ptr<LocalRuns> runs = Open(std::chrono::milliseconds(600));
+  EXPECT_TRUE(WaitUntil([&] { return ToResume().empty(); }));
+  runs->Stop(std::chrono::seconds(5));
+  EXPECT_EQ(ToResume(), "");
+  runs.reset();
+  EXPECT_EQ(log_,
+            "cannot resume run-000001: mpirun is not in PATH; resume it with 'braid resume "
+            "run-000001'\n");
 }
 
 }  // namespace local_runs_test

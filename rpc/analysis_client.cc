@@ -16,8 +16,8 @@ absl::StatusOr<v1::DescribeModelResponse> AnalysisClient::DescribeModel(
 }
 
 absl::StatusOr<v1::ReportResponse> AnalysisClient::Report(const v1::ReportRequest& request) {
-  return Call<v1::ReportResponse>(*v1::AnalysisService::NewStub(channel_),
-                                  &v1::AnalysisService::Stub::Report, request);
+  return LongCall<v1::ReportResponse>(*v1::AnalysisService::NewStub(channel_),
+                                      &v1::AnalysisService::Stub::Report, request);
 }
 
 absl::StatusOr<v1::ExportResponse> AnalysisClient::Export(const v1::ExportRequest& request) {

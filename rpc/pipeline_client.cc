@@ -35,14 +35,16 @@ absl::StatusOr<v1::Job> PipelineClient::ResumeJob(const std::string& id) {
 
 absl::StatusOr<v1::ExplainInstancesResponse> PipelineClient::ExplainInstances(
     const v1::ExplainInstancesRequest& request) {
-  return Call<v1::ExplainInstancesResponse>(*v1::PipelineService::NewStub(channel_),
-                                            &v1::PipelineService::Stub::ExplainInstances, request);
+  return LongCall<v1::ExplainInstancesResponse>(*v1::PipelineService::NewStub(channel_),
+                                                &v1::PipelineService::Stub::ExplainInstances,
+                                                request);
 }
 
 absl::StatusOr<v1::ExplainDocumentResponse> PipelineClient::ExplainDocument(
     const v1::ExplainDocumentRequest& request) {
-  return Call<v1::ExplainDocumentResponse>(*v1::PipelineService::NewStub(channel_),
-                                           &v1::PipelineService::Stub::ExplainDocument, request);
+  return LongCall<v1::ExplainDocumentResponse>(*v1::PipelineService::NewStub(channel_),
+                                               &v1::PipelineService::Stub::ExplainDocument,
+                                               request);
 }
 
 absl::Status PipelineClient::WatchJob(const std::string& id,

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "braid/v1/analysis.grpc.pb.h"
 #include "braid/v1/pipeline.grpc.pb.h"
+#include "rpc/analysis_client.h"
 #include "rpc/connection_error.h"
 #include "rpc/grpc_call_identity.h"
 #include "rpc/pipeline_client.h"
@@ -133,6 +135,59 @@ TEST(WatchEventsTest, LastsLongerThanACall) {
       kReconnectFor, std::chrono::seconds(1));
   EXPECT_TRUE(ended.ok()) << ended;
   EXPECT_EQ(numbers, std::vector<int64_t>({1, 2, 3}));
+  server->Shutdown();
+}
+
+// Services that record how long their clients wait for an answer.
+class PatienceOfClients {
+ public:
+  grpc::Status Note(const grpc::ServerContext& context) {
+    const std::chrono::duration<double> left =
+        context.deadline() - std::chrono::system_clock::now();
+    seconds.push_back(left.count());
+    return grpc::Status::OK;
+  }
+  std::vector<double> seconds;
+};
+
+class WaitedForPipeline final : public v1::PipelineService::Service, public PatienceOfClients {
+ public:
+  grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest*, v1::Job*) override {
+    return Note(*context);
+  }
+  grpc::Status ExplainInstances(grpc::ServerContext* context, const v1::ExplainInstancesRequest*,
+                                v1::ExplainInstancesResponse*) override {
+    return Note(*context);
+  }
+  grpc::Status ExplainDocument(grpc::ServerContext* context, const v1::ExplainDocumentRequest*,
+                               v1::ExplainDocumentResponse*) override {
+    return Note(*context);
+  }
+};
+
+class WaitedForAnalysis final : public v1::AnalysisService::Service, public PatienceOfClients {
+ public:
+  grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest*,
+                      v1::ReportResponse*) override {
+    return Note(*context);
+  }
+};
+
+TEST(LongCallTest, ReportsAndExplanationsOfLargeFilesHaveMoreThanAMinute) {
+  WaitedForPipeline pipeline;
+  WaitedForAnalysis analysis;
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&pipeline);
+  builder.RegisterService(&analysis);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  PipelineClient client(server->InProcessChannel({}));
+  EXPECT_TRUE(client.GetJob("job-000001").ok());
+  EXPECT_TRUE(client.ExplainInstances({}).ok());
+  EXPECT_TRUE(client.ExplainDocument({}).ok());
+  EXPECT_TRUE(AnalysisClient(server->InProcessChannel({})).Report({}).ok());
+  EXPECT_THAT(pipeline.seconds,
+              testing::ElementsAre(testing::Le(60), testing::Gt(3600), testing::Gt(3600)));
+  EXPECT_THAT(analysis.seconds, testing::ElementsAre(testing::Gt(3600)));
   server->Shutdown();
 }
 

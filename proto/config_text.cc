@@ -223,6 +223,13 @@ absl::Status SetField(Message* message, std::string_view assignment) {
     if (last && !value.empty() && (value[0] == '{' || value[0] == '[')) {
       return SetGroup(message, assignment.substr(0, equals), *field, value);
     }
+    if (is_message && field->is_repeated()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(absl::StrJoin(path, "."), ": \"", path[i],
+                       "\" is a list of groups of settings; add one with ",
+                       absl::StrJoin(path.begin(), path.begin() + static_cast<int64_t>(i) + 1, "."),
+                       "={name: value}"));
+    }
     if (last || !is_message) {
       return absl::InvalidArgumentError(absl::StrCat(
           absl::StrJoin(path, "."), ": \"", path[i], "\" is ",

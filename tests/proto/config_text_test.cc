@@ -70,6 +70,11 @@ TEST(ConfigTextTest, WrongTypeAndShapeAreErrors) {
               HasSubstr("expected an integer"));
   EXPECT_THAT(std::string(SetField(&spec, "model=8").message()), HasSubstr("group of settings"));
   EXPECT_THAT(std::string(SetField(&spec, "seed.x=8").message()), HasSubstr("single value"));
+  for (const char* list : {"launch.hosts.host=a", "launch.hosts=a"}) {
+    EXPECT_THAT(std::string(SetField(&spec, list).message()),
+                HasSubstr("\"hosts\" is a list of groups of settings; add one with "
+                          "launch.hosts={name: value}"));
+  }
   EXPECT_THAT(std::string(SetField(&spec, "num_steps").message()), HasSubstr("PATH=VALUE"));
 }
 

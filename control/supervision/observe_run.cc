@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "control/supervision/run_process.h"
 #include "runs/run_state.h"
@@ -51,6 +52,7 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
   seen.exit = run.ReadExit();
   seen.exit_seconds = now - ModifiedAt(run.exit());
   const bool supervisor_is_live = process.ok() && IsAlive(process->identity);
+  std::error_code error;  // a file that cannot be looked at counts as missing
   seen.attendance = AttendanceOf(process, is_live, supervisor_is_live);
   if (files.newest) seen.recorded = files.newest->state();
   // The supervisor of a new launch that is dead on another machine will not record its first event.
@@ -59,7 +61,7 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
                      (IsOfThisMachine(process->identity) && HasNewLaunch(process, files.nonce)));
   if (!process.ok()) {
     seen.launch_seconds = now - created;
-  } else if (std::filesystem::exists(run.launch())) {
+  } else if (std::filesystem::exists(run.launch(), error)) {
     seen.launch_seconds = now - process->launched_at;
   }
   seen.attempt = is_live ? AttemptPhase::kRunning : AttemptPhase::kGone;

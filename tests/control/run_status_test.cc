@@ -64,6 +64,13 @@ TEST_F(RunStatusTest, InterruptedLaunchFailsWhenNoSupervisorStarts) {
   EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
 }
 
+// As after an error of the disk or of a file server.
+TEST_F(RunStatusTest, FileThatCannotBeLookedAtCountsAsMissing) {
+  Launched(false);
+  std::filesystem::create_symlink("launch.json", run_.launch());
+  EXPECT_EQ(Describe().state(), v1::RUN_FAILED);
+}
+
 TEST_F(RunStatusTest, EndIsThatOfTheExitRecord) {
   Launched(false);
   ASSERT_TRUE(run_.WriteExit({std::string(kSucceeded), "", 10}).ok());

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "control/run_store.h"
+#include "rpc/grpc_caller.h"
 #include "tests/control/training_service_fixture.h"
 
 namespace braid {
@@ -52,6 +54,28 @@ TEST_F(LaunchRequestTest, InterruptedLaunchIsCompletedByTheSameRequest) {
   EXPECT_TRUE(Eventually([&] { return Get(record.id).state() == v1::RUN_RUNNING; }));
   EXPECT_TRUE(store->Get(record.id)->active) << "it is active again";
   ASSERT_TRUE(Stop(run.id(), &run).ok());
+}
+
+TEST_F(LaunchRequestTest, InterruptedLaunchOfAnotherPrincipalIsNotCompleted) {
+  const auto store = RunStore::Open(root_ / "home").value();
+  const RunRecord record =
+      store->Create("hers", Spec("quick").SerializeAsString(), UnixTime(), {.principal = "ann"})
+          .value();
+  v1::LaunchRunRequest request;
+  *request.mutable_spec() = Spec("quick");
+  request.set_request_id("hers");
+  const auto launch = [&](const std::string& who) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    SetCaller(who, /*is_operator=*/false, &context);
+    v1::Run run;
+    return stub_->LaunchRun(&context, request, &run);
+  };
+  const grpc::Status refused = launch("bob");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr(record.id + " belongs to ann"));
+  EXPECT_TRUE(launch("ann").ok());
+  EXPECT_TRUE(launch("bob").ok()) << "a run that was started is returned";
 }
 
 // The service died between the record of the run and its start, and a keeper has settled it.

@@ -25,8 +25,8 @@ absl::Status NoAnswer(const ConnectionOptions& options) {
   RETURN_IF_ERROR(DiagnoseConnection(options.server, options.tls, kDiagnosisSeconds));
   return absl::UnavailableError(absl::StrCat(
       "no braidd answers at ", options.server, ": the server accepts connections, but not calls; ",
-      options.tls.any() ? "check that a braidd listens there"
-                        : "if it uses TLS, add --tls-ca, --tls-certificate and --tls-key"));
+      "check that a braidd listens there and is not stopped",
+      options.tls.any() ? "" : "; if it uses TLS, add --tls-ca, --tls-certificate and --tls-key"));
 }
 
 absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {

@@ -93,7 +93,7 @@ TEST_F(CertificatesTest, EveryProblemOfAConnectionHasItsMessage) {
               HasSubstr("the server's certificate is not signed by the authority of --tls-ca"));
   EXPECT_THAT(Braid(address, Tls("stranger")).errors,
               HasSubstr("the certificate of --tls-certificate; use one that the authority of its"));
-  EXPECT_THAT(Braid(address, {}).errors, HasSubstr("if it uses TLS, add --tls-ca"));
+  EXPECT_THAT(Braid(address, {}).errors, HasSubstr("is not stopped; if it uses TLS, add --tls-ca"));
   EXPECT_THAT(Braid("no-such-host.invalid:7077", Tls("client")).errors,
               HasSubstr("the host name \"no-such-host.invalid\" does not resolve"));
   EXPECT_THAT(Braid("http://" + address, {}).errors, HasSubstr("leave out \"http://\""));

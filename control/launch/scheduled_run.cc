@@ -119,7 +119,8 @@ absl::Status SubmissionFailed(Scheduler& scheduler, const RunDirectory& run, Sch
   if (*found) return WriteSchedulerRecord(run, **found);
   record.refusal = std::string(error.message());
   RETURN_IF_ERROR(WriteSchedulerRecord(run, record));
-  return error;
+  // Not UNAVAILABLE as the failure of the program, which clients take for that of this service.
+  return absl::FailedPreconditionError(record.refusal);
 }
 
 // Returns the state of a submission without a job whose supervisor has not begun either.

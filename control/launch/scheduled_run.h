@@ -22,8 +22,8 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
                                                const v1::RunSpec& spec);
 
 // Records the intent, submits `file` unless a job of that name exists, and records the job, or the
-// scheduler's refusal. Removes the process and exit records of an earlier attempt first. Requires
-// LockLaunch.
+// scheduler's refusal, which is FailedPrecondition. Removes the process and exit records of an
+// earlier attempt first. Requires LockLaunch.
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,
                        const std::filesystem::path& file, const SchedulerRecord& record);
 

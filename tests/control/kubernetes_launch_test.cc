@@ -99,7 +99,7 @@ TEST_F(KubernetesLaunchTest, UnknownOutcomeIsLookedUpBeforeApplyingAgain) {
   const RunDirectory run = NewRun();
   Write(root_ / "refuse", "");
   const absl::Status refused = StartRun(ProgramsOf(Options()), run);
-  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("forbidden"));
   EXPECT_FALSE(WasStarted(run));
   const std::string name = ReadSchedulerRecord(run)->job_name;

@@ -142,6 +142,7 @@ TEST_F(LaunchRequestTest, RunRefusedByItsSchedulerFailsAndCanBeResumed) {
   v1::Run run;
   for (int i = 0; i < 2; ++i) {
     const grpc::Status refused = Launch(spec, "mine", &run);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     EXPECT_THAT(refused.error_message(), HasSubstr("run-000001: sbatch failed with exit code 1"));
     run = Get("run-000001");
     EXPECT_EQ(run.state(), v1::RUN_FAILED);

@@ -199,7 +199,7 @@ TEST_F(SlurmLaunchTest, RefusalCarriesTheMessageOfSlurm) {
   spec.mutable_launch()->mutable_slurm()->set_partition("nowhere");
   ASSERT_TRUE(run.WriteSpec(spec).ok());
   const absl::Status status = StartRun(Programs(), run);
-  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("nvalid partition"));
   spec.mutable_launch()->mutable_slurm()->clear_partition();
   ASSERT_TRUE(run.WriteSpec(spec).ok());

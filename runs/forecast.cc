@@ -13,6 +13,7 @@
 #include "model/config/model_flops.h"
 #include "model/config/shard.h"
 #include "runs/expert_growth.h"
+#include "runs/field_check.h"
 
 namespace braid {
 namespace {
@@ -22,21 +23,14 @@ constexpr int kMaxMicroBatch = 1 << 10;
 constexpr int64_t kForecastMaxSteps = int64_t{1} << 32;
 constexpr int64_t kFloat = sizeof(float);
 
-absl::Status CheckForecast(bool good, absl::string_view field, double got,
-                           absl::string_view expected) {
-  if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("forecast.", field, ": got ", got, ", expected ", expected));
-}
-
 // Resolves the growth of the request and sets the model's active experts to the largest number.
 absl::Status ResolveGrowingExperts(v1::ModelConfig* model, v1::ForecastRequest* request) {
   if (!Grows(request->growth())) {
     request->clear_growth();
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(CheckForecast(
-      request->num_steps() > 0 && request->num_steps() <= kForecastMaxSteps, "num_steps",
+  RETURN_IF_ERROR(CheckField(
+      request->num_steps() > 0 && request->num_steps() <= kForecastMaxSteps, "forecast.num_steps",
       static_cast<double>(request->num_steps()),
       absl::StrCat("1 to ", kForecastMaxSteps, ", the steps over which the active experts grow")));
   return ResolveGrowth(model->mutable_routing(), request->mutable_growth());
@@ -44,25 +38,26 @@ absl::Status ResolveGrowingExperts(v1::ModelConfig* model, v1::ForecastRequest* 
 
 absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
   if (request.world_size() == 0) request.set_world_size(1);
-  RETURN_IF_ERROR(
-      CheckForecast(request.world_size() > 0 && request.world_size() <= kForecastMaxRanks,
-                    "world_size", request.world_size(), absl::StrCat("1 to ", kForecastMaxRanks)));
+  RETURN_IF_ERROR(CheckField(request.world_size() > 0 && request.world_size() <= kForecastMaxRanks,
+                             "forecast.world_size", request.world_size(),
+                             absl::StrCat("1 to ", kForecastMaxRanks)));
   if (request.micro_batch_size() == 0) request.set_micro_batch_size(1);
-  RETURN_IF_ERROR(CheckForecast(
-      request.micro_batch_size() > 0 && request.micro_batch_size() <= kMaxMicroBatch,
-      "micro_batch_size", request.micro_batch_size(), absl::StrCat("1 to ", kMaxMicroBatch)));
+  RETURN_IF_ERROR(
+      CheckField(request.micro_batch_size() > 0 && request.micro_batch_size() <= kMaxMicroBatch,
+                 "forecast.micro_batch_size", request.micro_batch_size(),
+                 absl::StrCat("1 to ", kMaxMicroBatch)));
   if (request.global_batch_size() == 0) {
     request.set_global_batch_size(request.world_size() * request.micro_batch_size());
   }
-  RETURN_IF_ERROR(CheckForecast(request.global_batch_size() >= request.world_size(),
-                                "global_batch_size", request.global_batch_size(),
-                                "at least one sequence a rank"));
+  RETURN_IF_ERROR(CheckField(request.global_batch_size() >= request.world_size(),
+                             "forecast.global_batch_size", request.global_batch_size(),
+                             "at least one sequence a rank"));
   RETURN_IF_ERROR(
-      CheckForecast(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
-                    "gflops_per_rank", request.gflops_per_rank(), "a positive number"));
-  RETURN_IF_ERROR(CheckForecast(
+      CheckField(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
+                 "forecast.gflops_per_rank", request.gflops_per_rank(), "a positive number"));
+  RETURN_IF_ERROR(CheckField(
       std::isfinite(request.link_bytes_per_second()) && request.link_bytes_per_second() >= 0,
-      "link_bytes_per_second", request.link_bytes_per_second(), "a positive number"));
+      "forecast.link_bytes_per_second", request.link_bytes_per_second(), "a positive number"));
   return request;
 }
 

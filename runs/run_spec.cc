@@ -22,6 +22,7 @@
 #include "proto/stated_defaults.h"
 #include "runs/batch_spec.h"
 #include "runs/expert_growth.h"
+#include "runs/field_check.h"
 #include "runs/launch_config.h"
 #include "runs/mixture_spec.h"
 #include "runs/optimizer_spec.h"
@@ -43,21 +44,6 @@ constexpr int32_t kMaxThreads = 1024;
 constexpr int64_t kMinBucketBytes = 1 << 10;
 constexpr int32_t kMaxSpikeWindow = 10000;
 constexpr int64_t kMaxSteps = int64_t{1} << 32;
-
-absl::Status BadField(std::string_view field, std::string_view got, std::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(std::string(field), ": got ", std::string(got),
-                                                 ", expected ", std::string(expected)));
-}
-
-// Returns integers in full: StrCat would print 1e+06.
-std::string NumberText(double number) {
-  const bool is_integer = std::abs(number) < 1e15 && number == std::trunc(number);
-  return is_integer ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrCat(number);
-}
-
-absl::Status Check(bool good, std::string_view field, double got, std::string_view expected) {
-  return good ? absl::OkStatus() : BadField(field, NumberText(got), expected);
-}
 
 // Documents end in the data with its EOS token.
 absl::Status FillDocumentEnd(const DatasetInfo& data, v1::ModelConfig* model) {
@@ -132,17 +118,17 @@ absl::Status FillLengths(const DatasetInfo& data, v1::ModelConfig* model) {
 absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchConfig* batch) {
   FillStatedDefaults(batch);
   RETURN_IF_ERROR(
-      Check(batch->global_batch_size() >= world_size, "batch.global_batch_size",
-            batch->global_batch_size(),
-            absl::StrCat("at least one sequence per rank (world_size: ", world_size, ")")));
-  RETURN_IF_ERROR(Check(batch->global_batch_size() <= kMaxBatch, "batch.global_batch_size",
-                        batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
+      CheckField(batch->global_batch_size() >= world_size, "batch.global_batch_size",
+                 batch->global_batch_size(),
+                 absl::StrCat("at least one sequence per rank (world_size: ", world_size, ")")));
+  RETURN_IF_ERROR(CheckField(batch->global_batch_size() <= kMaxBatch, "batch.global_batch_size",
+                             batch->global_batch_size(), absl::StrCat("at most ", kMaxBatch)));
   if (!batch->has_micro_batch_size()) {
     batch->set_micro_batch_size(
         DefaultMicroBatch(batch->global_batch_size(), world_size, data.sequence_length));
   }
-  return Check(batch->micro_batch_size() > 0, "batch.micro_batch_size", batch->micro_batch_size(),
-               "at least 1");
+  return CheckField(batch->micro_batch_size() > 0, "batch.micro_batch_size",
+                    batch->micro_batch_size(), "at least 1");
 }
 
 absl::Status FillUpcycling(v1::RunSpec* spec) {
@@ -158,8 +144,8 @@ absl::Status FillUpcycling(v1::RunSpec* spec) {
   }
   const double fraction = spec->upcycling().dense_fraction();
   if (fraction > 0) RETURN_IF_ERROR(CheckMadeFromDense(spec->model()));
-  return Check(fraction < 1, "upcycling.dense_fraction", fraction,
-               "less than 1 (0 trains experts from the first step)");
+  return CheckField(fraction < 1, "upcycling.dense_fraction", fraction,
+                    "less than 1 (0 trains experts from the first step)");
 }
 
 absl::Status FillGrowth(v1::RunSpec* spec) {
@@ -229,35 +215,37 @@ absl::Status FillRanks(v1::RunSpec* spec) {
   if (!spec->has_threads_per_rank()) {
     spec->set_threads_per_rank(std::max(1, cores / RanksPerMachine(*spec)));
   }
-  return Check(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
-               "threads_per_rank", spec->threads_per_rank(), absl::StrCat("1 to ", kMaxThreads));
+  return CheckField(spec->threads_per_rank() > 0 && spec->threads_per_rank() <= kMaxThreads,
+                    "threads_per_rank", spec->threads_per_rank(),
+                    absl::StrCat("1 to ", kMaxThreads));
 }
 
 absl::Status FillSharing(v1::RunSpec* spec) {
-  RETURN_IF_ERROR(Check(v1::OptimizerSharding_IsValid(spec->optimizer_sharding()),
-                        "optimizer_sharding", spec->optimizer_sharding(), "REPLICATED or ZERO_1"));
+  RETURN_IF_ERROR(CheckField(v1::OptimizerSharding_IsValid(spec->optimizer_sharding()),
+                             "optimizer_sharding", spec->optimizer_sharding(),
+                             "REPLICATED or ZERO_1"));
   v1::ReductionConfig* reduction = spec->mutable_reduction();
   // 25 MiB amortize the latency of a message and leave several messages per backward pass, so that
   // communication overlaps with computation.
   FillStatedDefaults(reduction);
-  return Check(reduction->bucket_bytes() >= kMinBucketBytes, "reduction.bucket_bytes",
-               static_cast<double>(reduction->bucket_bytes()),
-               absl::StrCat("at least ", kMinBucketBytes));
+  return CheckField(reduction->bucket_bytes() >= kMinBucketBytes, "reduction.bucket_bytes",
+                    static_cast<double>(reduction->bucket_bytes()),
+                    absl::StrCat("at least ", kMinBucketBytes));
 }
 
 absl::Status FillSpikes(v1::SpikeConfig* config) {
   FillStatedDefaults(config);
-  RETURN_IF_ERROR(Check(v1::SpikePolicy_IsValid(config->policy()), "spikes.policy",
-                        config->policy(), "CONTINUE, SKIP_BATCH or ROLLBACK"));
-  RETURN_IF_ERROR(Check(std::isfinite(config->threshold()) && config->threshold() >= 0,
-                        "spikes.threshold", config->threshold(),
-                        "a number of at least 0 (0 for no detection)"));
-  RETURN_IF_ERROR(
-      Check(config->threshold() > 0 || config->policy() == v1::CONTINUE, "spikes.threshold",
-            config->threshold(),
-            absl::StrCat("a number above 0 with policy ", v1::SpikePolicy_Name(config->policy()))));
-  return Check(config->window() >= 4 && config->window() <= kMaxSpikeWindow, "spikes.window",
-               config->window(), absl::StrCat("4 to ", kMaxSpikeWindow));
+  RETURN_IF_ERROR(CheckField(v1::SpikePolicy_IsValid(config->policy()), "spikes.policy",
+                             config->policy(), "CONTINUE, SKIP_BATCH or ROLLBACK"));
+  RETURN_IF_ERROR(CheckField(std::isfinite(config->threshold()) && config->threshold() >= 0,
+                             "spikes.threshold", config->threshold(),
+                             "a number of at least 0 (0 for no detection)"));
+  RETURN_IF_ERROR(CheckField(
+      config->threshold() > 0 || config->policy() == v1::CONTINUE, "spikes.threshold",
+      config->threshold(),
+      absl::StrCat("a number above 0 with policy ", v1::SpikePolicy_Name(config->policy()))));
+  return CheckField(config->window() >= 4 && config->window() <= kMaxSpikeWindow, "spikes.window",
+                    config->window(), absl::StrCat("4 to ", kMaxSpikeWindow));
 }
 
 StepSize StepSizeOf(const DatasetInfo& data, const v1::RunSpec& spec) {
@@ -271,26 +259,27 @@ absl::Status FillSteps(const DatasetInfo& data, v1::RunSpec* spec) {
   if (!spec->has_num_steps()) {
     spec->set_num_steps(StepsToRead(*spec, static_cast<double>(data.num_instances)));
   }
-  RETURN_IF_ERROR(Check(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
-                        static_cast<double>(spec->num_steps()), absl::StrCat("1 to ", kMaxSteps)));
+  RETURN_IF_ERROR(CheckField(spec->num_steps() > 0 && spec->num_steps() <= kMaxSteps, "num_steps",
+                             static_cast<double>(spec->num_steps()),
+                             absl::StrCat("1 to ", kMaxSteps)));
   RETURN_IF_ERROR(CheckGrowthFits(*spec));
   v1::CheckpointConfig* checkpoint = spec->mutable_checkpoint();
   FillStatedDefaults(checkpoint);
   if (!checkpoint->has_every_steps()) {
     checkpoint->set_every_steps(std::max<int64_t>(50, spec->num_steps() / 10));
   }
-  RETURN_IF_ERROR(Check(checkpoint->every_steps() > 0, "checkpoint.every_steps",
-                        static_cast<double>(checkpoint->every_steps()), "at least 1"));
-  RETURN_IF_ERROR(Check(checkpoint->keep_last() > 0, "checkpoint.keep_last",
-                        checkpoint->keep_last(), "at least 1"));
-  RETURN_IF_ERROR(Check(checkpoint->keep_every_steps() >= 0, "checkpoint.keep_every_steps",
-                        static_cast<double>(checkpoint->keep_every_steps()), "at least 0"));
-  return Check(spec->routing_every_steps() > 0, "routing_every_steps",
-               static_cast<double>(spec->routing_every_steps()), "at least 1");
+  RETURN_IF_ERROR(CheckField(checkpoint->every_steps() > 0, "checkpoint.every_steps",
+                             static_cast<double>(checkpoint->every_steps()), "at least 1"));
+  RETURN_IF_ERROR(CheckField(checkpoint->keep_last() > 0, "checkpoint.keep_last",
+                             checkpoint->keep_last(), "at least 1"));
+  RETURN_IF_ERROR(CheckField(checkpoint->keep_every_steps() >= 0, "checkpoint.keep_every_steps",
+                             static_cast<double>(checkpoint->keep_every_steps()), "at least 0"));
+  return CheckField(spec->routing_every_steps() > 0, "routing_every_steps",
+                    static_cast<double>(spec->routing_every_steps()), "at least 1");
 }
 
 absl::Status CheckPositive(double value, const char* field) {
-  return Check(std::isfinite(value) && value > 0, field, value, "a number above 0");
+  return CheckField(std::isfinite(value) && value > 0, field, value, "a number above 0");
 }
 
 std::string ShapeName(const v1::ModelConfig& model) {
@@ -363,10 +352,10 @@ absl::Status FillSupervision(v1::SupervisionConfig* config) {
   RETURN_IF_ERROR(CheckPositive(config->hang_seconds(), "supervision.hang_seconds"));
   RETURN_IF_ERROR(CheckPositive(config->hang_steps(), "supervision.hang_steps"));
   RETURN_IF_ERROR(CheckPositive(config->backoff_seconds(), "supervision.backoff_seconds"));
-  RETURN_IF_ERROR(Check(config->slow_rank_ratio() > 1, "supervision.slow_rank_ratio",
-                        config->slow_rank_ratio(), "a number above 1"));
-  return Check(config->slow_rank_steps() > 0, "supervision.slow_rank_steps",
-               config->slow_rank_steps(), "at least 1");
+  RETURN_IF_ERROR(CheckField(config->slow_rank_ratio() > 1, "supervision.slow_rank_ratio",
+                             config->slow_rank_ratio(), "a number above 1"));
+  return CheckField(config->slow_rank_steps() > 0, "supervision.slow_rank_steps",
+                    config->slow_rank_steps(), "at least 1");
 }
 
 int32_t DefaultMicroBatch(int64_t global_batch_size, int64_t world_size, int64_t sequence_length) {

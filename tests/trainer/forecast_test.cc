@@ -341,6 +341,9 @@ TEST(ForecastArithmeticTest, BadRequestsAreNamed) {
   v1::ForecastRequest request;
   request.set_world_size(-1);
   EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument, "world_size");
+  request.set_world_size(2'000'000);
+  EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,
+               "forecast.world_size: got 2000000, expected 1 to 1048576");
   request.set_world_size(8);
   request.set_global_batch_size(4);
   EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,

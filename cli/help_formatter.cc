@@ -1,24 +1,61 @@
 #include "cli/help_formatter.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/terminal/terminal_text.h"
 
 namespace braid {
 namespace {
 
-constexpr int kHelpColumns = 100;
-constexpr size_t kNameColumns = 30;
+constexpr int kFewestHelpColumns = 40, kMostHelpColumns = 100;
+// On a narrower terminal, descriptions begin below the names.
+constexpr int kTwoColumns = 72;
+
+int HelpColumns() {
+  return std::clamp(TerminalWidth(STDOUT_FILENO, kMostHelpColumns), kFewestHelpColumns,
+                    kMostHelpColumns);
+}
 
 // A name and its description in two columns; a longer name has a line of its own.
 std::string Entry(const std::string& name, const std::string& description) {
+  const int columns = HelpColumns();
+  const size_t name_columns = columns < kTwoColumns ? 6 : 30;
   std::string label = "  " + name;
   std::string before;
-  if (label.size() + 2 > kNameColumns) {
+  if (label.size() + 2 > name_columns) {
     before = label + "\n";
     label.clear();
   }
-  label.resize(kNameColumns, ' ');
-  return before + HangingText(label, description, kHelpColumns);
+  label.resize(name_columns, ' ');
+  return before + HangingText(label, description, columns);
+}
+
+// Wraps the paragraphs of a footer, which are wrapped for wide terminals. Indented lines, such as
+// examples, stay as they are.
+std::string Wrapped(const std::string& footer, int columns) {
+  std::string wrapped, paragraph;
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) wrapped += HangingText("", paragraph, columns);
+    paragraph.clear();
+  };
+  const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(footer, "\n"), '\n');
+  for (const std::string& line : lines) {
+    const bool is_text = !line.empty() && line[0] != ' ';
+    if (!is_text || paragraph.ends_with(':')) end_paragraph();
+    if (is_text) {
+      absl::StrAppend(&paragraph, paragraph.empty() ? "" : " ", line);
+    } else {
+      absl::StrAppend(&wrapped, line, "\n");
+    }
+  }
+  end_paragraph();
+  return wrapped;
 }
 
 }  // namespace
@@ -43,7 +80,7 @@ std::string OptionHelp(const CLI::Option& option) {
 }
 
 std::string HelpFormatter::make_description(const CLI::App* app) const {
-  return HangingText("", app->get_description(), kHelpColumns) + "\n";
+  return HangingText("", app->get_description(), HelpColumns()) + "\n";
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
@@ -59,7 +96,8 @@ std::string HelpFormatter::make_footer(const CLI::App* app) const {
   if (app->get_parent() != nullptr) {
     footer += "\nGlobal options, such as --json, --home and --server: see 'braid --help'.\n";
   }
-  return footer;
+  const int columns = HelpColumns();
+  return columns < kMostHelpColumns ? Wrapped(footer, columns) : footer;
 }
 
 std::string HelpFormatter::make_subcommand(const CLI::App* command) const {

@@ -1,5 +1,5 @@
-// The layout of --help: one option or command per entry, wrapped at 100 columns, with default
-// values and environment variables after the description.
+// The layout of --help: one option or command per entry, wrapped at the width of the terminal or at
+// 100 columns, with default values and environment variables after the description.
 #ifndef BRAID_CLI_HELP_FORMATTER_H_
 #define BRAID_CLI_HELP_FORMATTER_H_
 

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/utf8.h"
@@ -71,8 +72,13 @@ bool IsTerminal(int file_descriptor) { return isatty(file_descriptor) == 1; }
 
 int TerminalWidth(int file_descriptor, int otherwise) {
   winsize size = {};
-  if (ioctl(file_descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return otherwise;
-  return size.ws_col;
+  const bool known = ioctl(file_descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const char* const text = std::getenv("COLUMNS");
+  int wanted = 0;
+  if (text == nullptr || !absl::SimpleAtoi(text, &wanted) || wanted < 1) {
+    return known ? size.ws_col : otherwise;
+  }
+  return known ? std::min<int>(wanted, size.ws_col) : wanted;
 }
 
 bool ShowsUnicode() {

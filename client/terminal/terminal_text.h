@@ -16,7 +16,8 @@ namespace braid {
 // Returns whether the descriptor is a terminal.
 bool IsTerminal(int file_descriptor);
 
-// Returns the columns of the terminal that the descriptor refers to, or `otherwise` when unknown.
+// Returns the columns of the terminal that the descriptor refers to, at most those of the
+// environment variable COLUMNS if it is set; `otherwise` when both are unknown.
 int TerminalWidth(int file_descriptor, int otherwise = 80);
 
 // Returns whether block characters may be printed: whether the locale of the environment (LC_ALL,

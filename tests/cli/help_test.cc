@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdio>
@@ -269,6 +270,22 @@ TEST_F(HelpTest, ManualPagesAreWrittenForEveryCommand) {
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), num_pages);
   EXPECT_FALSE(WriteManualPages(program_.app, directory / "missing", {}).ok());
+}
+
+TEST(HelpWidthTest, HelpIsWrappedAtTheColumnsOfTheEnvironment) {
+  for (const size_t columns : {44, 60, 80}) {
+    const std::string help =
+        Output(absl::StrCat("COLUMNS=", columns, " " BRAID_BIN_DIR "/braid reproduce --help"));
+    EXPECT_THAT(help, HasSubstr("Examples:\n  braid reproduce\n"));
+    size_t longest = 0;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(help, '\n'))) {
+      // Names of options and examples have no place to break.
+      if (absl::StartsWith(line, "  -") || absl::StartsWith(line, "  braid")) continue;
+      EXPECT_LE(line.size(), columns) << line;
+      longest = std::max(longest, line.size());
+    }
+    EXPECT_GT(longest + 12, columns) << "lines are filled";
+  }
 }
 
 TEST(ManualPageTest, BraiddHasOne) {

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 namespace braid {
 namespace terminal_text_test {
@@ -15,6 +17,15 @@ TEST(TerminalTextTest, ClipsByCharactersNotBytes) {
   EXPECT_EQ(ClipColumns("abc", 10), "abc");
   EXPECT_EQ(ClipColumns("abc", 0), "");
   EXPECT_EQ(ClipColumns("abc", -1), "");
+}
+
+TEST(TerminalTextTest, ColumnsOfTheEnvironmentAreTheWidthWithoutATerminal) {
+  for (const auto& [columns, width] : {std::pair("57", 57), {"0", 80}, {"-3", 80}, {"wide", 80}}) {
+    setenv("COLUMNS", columns, 1);
+    EXPECT_EQ(TerminalWidth(-1), width) << columns;
+  }
+  unsetenv("COLUMNS");
+  EXPECT_EQ(TerminalWidth(-1, 90), 90);
 }
 
 TEST(TerminalTextTest, WideCharactersTakeTwoColumnsAndCombiningOnesNone) {

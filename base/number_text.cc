@@ -70,6 +70,10 @@ std::string WithThousands(int64_t value) {
   return digits;
 }
 
+std::string Counted(int64_t count, const char* singular) {
+  return absl::StrCat(WithThousands(count), " ", singular, count == 1 ? "" : "s");
+}
+
 std::string FormatDuration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > kMaxSeconds) return kDash;
   if (seconds < 9.95) return absl::StrFormat("%.1f s", seconds);

@@ -27,6 +27,8 @@ std::string FormatCount(double value);
 std::string CompactCount(double value);
 // Returns a text such as "1,234,567".
 std::string WithThousands(int64_t value);
+// Returns a text such as "0 files", "1 file" or "1,234 files".
+std::string Counted(int64_t count, const char* singular);
 
 // Returns a text such as "48 s", "12 min 5 s", "3 h 20 min" or "2 d 4 h"; a dash also for a
 // negative value.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/number_text.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "cli/arguments.h"
@@ -111,7 +112,8 @@ void Show(const v1::EvaluateTasksEvent& event, ProgressBoard& board) {
   if (event.task().empty()) return;
   const char* routing = event.routing() == v1::PROMPT_ROUTING ? "prompt" : "segment";
   const std::string experts =
-      event.active_experts() > 0 ? absl::StrCat(" with ", event.active_experts(), " experts") : "";
+      event.active_experts() > 0 ? absl::StrCat(" with ", Counted(event.active_experts(), "expert"))
+                                 : "";
   board.Update(absl::StrCat(event.task(), " ", routing, experts), ProgressOf(event, "examples"));
 }
 

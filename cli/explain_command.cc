@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.pb.h"
 #include "cli/arguments.h"
@@ -128,7 +129,7 @@ absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const CorpusSubj
 std::string NotTrainedOn(const DataOrder& order, int64_t step) {
   if (WasTrainedOn(order, step)) return "";
   if (step <= *order.steps_done) return ": not trained on, skipped after a loss spike";
-  return absl::StrCat(": not trained on, the run has done ", *order.steps_done, " steps");
+  return absl::StrCat(": not trained on, the run has done ", Counted(*order.steps_done, "step"));
 }
 
 absl::Status PrintStep(PipelineClient& client, const CorpusSubject& subject,

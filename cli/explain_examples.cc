@@ -11,6 +11,7 @@
 #include "base/atomic_file.h"
 #include "base/json_fields.h"
 #include "base/nearest_word.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "cli/finetune_preview.h"
 #include "formats/packed_dataset.h"
@@ -184,7 +185,7 @@ absl::Status ExplainExamples(const SupervisedSubject& subject,
       list.push_back({{"instance", instance}, {"examples", ExamplesJson(examples, *tokenizer)}});
       continue;
     }
-    out << "instance " << instance << ": " << examples.size() << " examples\n";
+    out << "instance " << instance << ": " << Counted(std::ssize(examples), "example") << "\n";
     for (const StoredExample& example : examples) {
       out << "\ntoken " << example.begin << ": ";
       PrintEncodedExample(example.place, example.tokens, example.targets, example.label, *tokenizer,

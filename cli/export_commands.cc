@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/number_text.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -100,8 +101,8 @@ void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   PrintExpertLayout(response, out);
   if (response.num_merged_tensors() > 0) {
     out << absl::StrFormat(
-        "merged adapters into %d tensors; logits differ by at most %.1e of their range\n",
-        response.num_merged_tensors(), response.max_logit_difference());
+        "merged adapters into %s; logits differ by at most %.1e of their range\n",
+        Counted(response.num_merged_tensors(), "tensor"), response.max_logit_difference());
   }
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());

@@ -40,21 +40,22 @@ int32_t BatchOf(const v1::RunSpec& spec) {
 void PrintNotes(const SupervisedCounts& counts, std::ostream& out) {
   if (!counts.rejected.empty()) out << "rejected   " << CountsText(counts.rejected) << "\n";
   if (counts.num_cut > 0) {
-    out << "cut        " << counts.num_cut << " examples, " << counts.num_cut_tokens
-        << " tokens at the left of prompts";
-    if (counts.num_cut_answers > 0) out << " with " << counts.num_cut_answers << " answers";
+    out << "cut        " << Counted(counts.num_cut, "example") << ", "
+        << Counted(counts.num_cut_tokens, "token") << " at the left of prompts";
+    if (counts.num_cut_answers > 0) out << " with " << Counted(counts.num_cut_answers, "answer");
     out << "\n";
   }
   if (counts.num_duplicates > 0) {
-    out << "duplicates " << counts.num_duplicates << " training examples are validation examples\n";
+    out << "duplicates " << Counted(counts.num_duplicates, "training example")
+        << " among the validation examples\n";
   }
   if (counts.num_evaluated > 0) {
-    out << "duplicates " << counts.num_evaluated
-        << " training examples have the prompt of one that the task is evaluated on\n";
+    out << "duplicates " << Counted(counts.num_evaluated, "training example")
+        << " with the prompt of one that the task is evaluated on\n";
   }
   if (counts.num_control_texts > 0) {
-    out << "note       " << counts.num_control_texts
-        << " records contain the text of control tokens, which is encoded as text\n";
+    out << "note       " << Counted(counts.num_control_texts, "record")
+        << " with the text of control tokens, which is encoded as text\n";
   }
 }
 
@@ -147,7 +148,7 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
   out << "model      " << data.start.checkpoint.string() << "\n";
   for (size_t i = 0; i < data.sources.size(); ++i) {
     const RecordSource& source = data.sources[i];
-    out << "data       " << source.path << ": " << source.num_records << " records, "
+    out << "data       " << source.path << ": " << Counted(source.num_records, "record") << ", "
         << source.format;
     if (source.task_share > 0) {
       out << ", " << absl::StrFormat("%.0f %%", 100 * source.task_share)
@@ -169,8 +170,8 @@ void PrintFinetunePlan(const v1::RunSpec& spec, const FinetuneData& data, int64_
       << "sequences  " << plan.training.sequences.size() << " of " << data.settings.sequence_length
       << ", " << absl::StrFormat("%.1f %% filled", 100 * plan.filled)
       << (data.settings.pack ? "" : ", one example each because the model routes segments") << "\n"
-      << LabelsLine(plan) << "steps      " << num_steps << " of " << BatchOf(spec)
-      << " sequences\n";
+      << LabelsLine(plan) << "steps      " << num_steps << " of "
+      << Counted(BatchOf(spec), "sequence") << "\n";
   if (data.split) PrintSplit(spec, data, out);
 }
 
@@ -185,8 +186,9 @@ void PrintFinetuneForecast(const v1::Forecast& forecast, int64_t num_parameters,
       << "\n"
       << "time       at least "
       << FormatDuration(static_cast<double>(num_steps) * forecast.step_seconds())
-      << absl::StrFormat(": %d steps of %.3g s at %.3g GFLOP/s, the rate of matrix products here\n",
-                         num_steps, forecast.step_seconds(), forecast.request().gflops_per_rank());
+      << absl::StrFormat(": %s of %.3g s at %.3g GFLOP/s, the rate of matrix products here\n",
+                         Counted(num_steps, "step"), forecast.step_seconds(),
+                         forecast.request().gflops_per_rank());
 }
 
 void PrintEncodedExample(const std::string& place, std::span<const int32_t> tokens,
@@ -195,16 +197,19 @@ void PrintEncodedExample(const std::string& place, std::span<const int32_t> toke
   int64_t num_targets = 0;
   for (const TokenRange& range : targets) num_targets += range.end - range.begin;
   if (label.empty()) {
-    out << place << ": " << tokens.size() << " tokens, " << num_targets << " targets\n";
+    out << place << ": " << Counted(std::ssize(tokens), "token") << ", "
+        << Counted(num_targets, "target") << "\n";
   } else {
     tokens = tokens.first(tokens.size() - 1);
     targets = {};
-    out << place << ": " << tokens.size() << " tokens, label \"" << label << "\"\n";
+    out << place << ": " << Counted(std::ssize(tokens), "token") << ", label \"" << label << "\"\n";
   }
   const std::set<size_t> shown = ShownTokens(tokens.size(), targets);
   size_t next = 0;
   for (const size_t i : shown) {
-    if (i > next) out << absl::StrFormat("         ... %d tokens ...\n", i - next);
+    if (i > next)
+      out << absl::StrFormat("         ... %s ...\n",
+                             Counted(static_cast<int64_t>(i - next), "token"));
     next = i + 1;
     out << absl::StrFormat("  %s %6d  %7d  %s\n", IsTarget(targets, i) ? "*" : " ", i, tokens[i],
                            PieceText(tokenizer, tokens[i]));

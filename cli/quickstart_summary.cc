@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "client/terminal/tables.h"
 
 namespace braid {
@@ -46,7 +47,7 @@ Json Runs(const QuickstartResults& results) {
 std::string SettingsText(const QuickstartSettings& settings) {
   return absl::StrCat(
       settings.paths.empty() ? "this machine's text" : absl::StrJoin(settings.paths, ", "), " in ",
-      settings.num_steps, " steps");
+      Counted(settings.num_steps, "step"));
 }
 
 }  // namespace

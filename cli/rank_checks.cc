@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/atomic_file.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "control/launch/launcher.h"
 #include "control/supervision/attempt_process.h"
@@ -53,7 +54,8 @@ Finding JudgeCores(const std::vector<RankFindings>& ranks, int threads_per_rank)
   std::set<std::string> crowded;
   for (const auto& [host, threads] : wanted) {
     if (threads > cores[host]) {
-      crowded.insert(absl::StrFormat("%s: %d threads on %d cores", host, threads, cores[host]));
+      crowded.insert(absl::StrCat(host, ": ", Counted(threads, "thread"), " on ",
+                                  Counted(cores[host], "core")));
     }
   }
   if (!bound.empty()) {
@@ -63,8 +65,9 @@ Finding JudgeCores(const std::vector<RankFindings>& ranks, int threads_per_rank)
             "unset the binding policy (OMPI_MCA_hwloc_base_binding_policy), or use fewer threads"};
   }
   return {crowded.empty() ? Grade::kGood : Grade::kWarning, "cores",
-          crowded.empty() ? absl::StrFormat("%d threads per rank fit", threads_per_rank)
-                          : Names(crowded),
+          crowded.empty()
+              ? absl::StrCat("enough for ", Counted(threads_per_rank, "thread"), " per rank")
+              : Names(crowded),
           "use fewer ranks or threads: more threads than cores slow each other down"};
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.pb.h"
 #include "client/terminal/stage_figures.h"
@@ -116,8 +117,8 @@ absl::StatusOr<v1::Run> FollowWithService(TrainingClient& client, const std::str
   RETURN_IF_ERROR(watched);
   ASSIGN_OR_RETURN(run, client.GetRun(id));
   if (run.state() == v1::RUN_SUCCEEDED) {
-    board.Finish(label, absl::StrFormat("done: %d steps, loss %.3f, %s tokens/s",
-                                        run.latest().step(), run.latest().loss(),
+    board.Finish(label, absl::StrFormat("done: %s, loss %.3f, %s tokens/s",
+                                        Counted(run.latest().step(), "step"), run.latest().loss(),
                                         CompactCount(run.latest().tokens_per_second())));
   }
   return run;
@@ -195,9 +196,9 @@ absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorp
 }
 
 std::string OrderText(const v1::Job& job) {
-  return absl::StrFormat("%s order: %s instances, adjacent cosine %.3f",
+  return absl::StrFormat("%s order: %s, adjacent cosine %.3f",
                          job.spec().order() == v1::SIMILARITY ? "similarity" : "random",
-                         WithThousands(job.result().num_instances()),
+                         Counted(job.result().num_instances(), "instance"),
                          job.result().adjacent_cosine());
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "client/follow.h"
 #include "client/terminal/run_view.h"
@@ -36,8 +37,9 @@ std::string Ending(const v1::Run& run) {
   if (run.state() != v1::RUN_SUCCEEDED) {
     return absl::StrFormat("%s: %s %s", run.id(), StateName(run.state()), run.error());
   }
-  return absl::StrFormat("%s: %d steps, last loss %.3f, %s tokens/s", run.id(), run.latest().step(),
-                         run.latest().loss(), CompactCount(run.latest().tokens_per_second()));
+  return absl::StrFormat("%s: %s, last loss %.3f, %s tokens/s", run.id(),
+                         Counted(run.latest().step(), "step"), run.latest().loss(),
+                         CompactCount(run.latest().tokens_per_second()));
 }
 
 TrainingSlots SlotsOf(const SlotPlan& plan, RunLauncher& launcher) {

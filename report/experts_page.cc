@@ -38,7 +38,7 @@ std::string SharesSection(const v1::ExpertActivity& activity) {
   return Section(
       "Activations in the chosen experts",
       absl::StrCat(
-          "After ", activity.step(), " steps, on ",
+          "After ", Counted(activity.step(), "step"), ", on ",
           FormatCount(static_cast<double>(activity.num_tokens())), " tokens that choose ",
           activity.varying_experts() ? "a varying number" : absl::StrCat(activity.active_experts()),
           " of ", activity.num_experts(),

@@ -78,8 +78,8 @@ std::string ProbesSection(const v1::LayerAnalysis& analysis) {
   const std::string note = FallbackNote(analysis.source());
   return Section(
       "What the layers encode",
-      absl::StrCat("After ", analysis.step(),
-                   " steps. A classifier predicts a property of a sentence from the mean output of "
+      absl::StrCat("After ", Counted(analysis.step(), "step"),
+                   ". A classifier predicts a property of a sentence from the mean output of "
                    "one layer over its tokens. Accuracy in percent on sentences that it was not "
                    "trained on, with 95 % intervals; all classes of a probe are equally frequent."),
       absl::StrCat(note.empty() ? "" : "<p class=\"note\">", EscapeHtml(note),
@@ -90,9 +90,9 @@ std::string ProbesSection(const v1::LayerAnalysis& analysis) {
 std::string ChoicesSection(const v1::LayerAnalysis& analysis) {
   std::string maps;
   for (const v1::TaskLayerChoices& task : analysis.choices()) {
-    maps +=
-        RenderChoiceMap(absl::StrCat(EscapeHtml(task.task()), ", ", task.num_prompts(), " prompts"),
-                        absl::StrCat("Layers chosen for ", task.task()), task.layers());
+    maps += RenderChoiceMap(
+        absl::StrCat(EscapeHtml(task.task()), ", ", Counted(task.num_prompts(), "prompt")),
+        absl::StrCat("Layers chosen for ", task.task()), task.layers());
   }
   if (maps.empty()) return "";
   return Section("Layers that mixing layers choose",

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "runs/model_path.h"
 #include "runs/run_evaluation.h"
@@ -16,7 +17,7 @@ namespace braid {
 namespace {
 
 // Samples beyond this number are not read, so that they do not dominate the page.
-constexpr size_t kMaxSamples = 24;
+constexpr int64_t kMaxSamples = 24;
 
 void ReadTasks(const RunDirectory& run, ReportRun* report) {
   const std::filesystem::path path = run.root() / "tasks" / "result.json";
@@ -51,9 +52,10 @@ void ReadMoreSamples(const RunDirectory& run, ReportRun* report) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
-  if (paths.size() > kMaxSamples) {
-    report->left_out.push_back(absl::StrCat("samples: ", paths.size() - kMaxSamples,
-                                            " files of samples/ beyond the first ", kMaxSamples));
+  if (std::ssize(paths) > kMaxSamples) {
+    report->left_out.push_back(
+        absl::StrCat("samples: ", Counted(std::ssize(paths) - kMaxSamples, "file"),
+                     " of samples/ beyond the first ", kMaxSamples));
     paths.resize(kMaxSamples);
   }
   for (const std::filesystem::path& path : paths) {

@@ -143,7 +143,7 @@ std::string RoutingOverview(const v1::RoutingAnalysis& analysis) {
   return Section(
       "Layers",
       absl::StrCat(
-          "After ", analysis.step(), " steps, ", analysis.num_experts(),
+          "After ", Counted(analysis.step(), "step"), ", ", analysis.num_experts(),
           " experts. Divergence: how much the routing differs between domains, in nats; 0 "
           "if it is equal. Entropy: of a routing decision, at most ln ",
           analysis.num_experts(), " = ",

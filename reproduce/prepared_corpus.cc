@@ -28,10 +28,10 @@ absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const Cor
                    client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {
                      board.Update("read", ProgressOf(event, "bytes"));
                    }));
-  board.Finish(
-      "read",
-      absl::StrFormat("%s documents, %.2f MB in %d domains", WithThousands(corpus.num_documents()),
-                      static_cast<double>(corpus.num_bytes()) / 1e6, corpus.domains_size()));
+  board.Finish("read",
+               absl::StrFormat("%s, %.2f MB in %s", Counted(corpus.num_documents(), "document"),
+                               static_cast<double>(corpus.num_bytes()) / 1e6,
+                               Counted(corpus.domains_size(), "domain")));
   return corpus;
 }
 

@@ -341,9 +341,10 @@ absl::Status WriteResults(const Session& session, const ReproductionOptions& opt
 absl::Status OutcomeOf(const std::vector<std::string>& failures, size_t num_runs) {
   if (failures.empty()) return absl::OkStatus();
   return absl::AbortedError(absl::StrFormat(
-      "%d of %d runs have no result, so effects that need them were not measured; repeat the "
+      "%d of %d runs %s no result, so effects that need them were not measured; repeat the "
       "command to retry them; the first failure: %s",
-      static_cast<int>(failures.size()), static_cast<int>(num_runs), failures.front()));
+      static_cast<int>(failures.size()), static_cast<int>(num_runs),
+      failures.size() == 1 ? "has" : "have", failures.front()));
 }
 
 }  // namespace

@@ -207,8 +207,9 @@ bool HasOtherSteps(const Experiment& experiment, const ArmDefinition& arm) {
 }
 
 std::string TuningLengthText(double epochs, int64_t steps) {
-  if (steps > 0) return absl::StrCat(WithThousands(steps), " steps");
-  return absl::StrFormat("%g passes over the examples of a task", epochs);
+  if (steps > 0) return Counted(steps, "step");
+  return absl::StrFormat("%g %s over the examples of a task", epochs,
+                         epochs == 1 ? "pass" : "passes");
 }
 
 std::span<const TaskScoring> ScoringsOf(const ArmDefinition& arm, const TunedTask& task) {
@@ -380,16 +381,18 @@ void PrintPlan(const ReproductionPlan& plan, int slots, int64_t corpus_bytes, st
       plan.arms, [&](const auto& arm) { return HasOtherSteps(*plan.experiment, arm); });
   const PlanTime time = EstimateTime(plan, slots, corpus_bytes);
   out << absl::StrFormat(
-      "\n%s: %d runs of %s steps (%s tokens)%s, %d at a time on one thread each\n"
+      "\n%s: %s of %s (%s tokens)%s, %d at a time on one thread each\n"
       "estimated: %s to prepare the corpus, %s to train, %s to score; %s in total\n",
-      plan.name, static_cast<int>(plan.runs.size()), WithThousands(plan.num_steps),
+      plan.name, Counted(std::ssize(plan.runs), "run"), Counted(plan.num_steps, "step"),
       CompactCount(static_cast<double>(plan.num_tokens_of_run())),
       others ? " unless the arm says otherwise" : "", slots, FormatClock(time.preparation),
       FormatClock(time.training), FormatClock(time.scoring), FormatClock(time.total()));
   if (plan.experiment->tasks.empty()) return;
-  out << absl::StrFormat("%d of the runs train models for fine-tuning; the others make %s\n",
-                         static_cast<int>(std::ranges::count(plan.runs, "", &PlannedRun::task)),
-                         TuningLengthText(plan.epochs, plan.tuning_steps));
+  const auto num_bases = std::ranges::count(plan.runs, "", &PlannedRun::task);
+  out << absl::StrFormat(
+      "%d of the runs %s; the others make %s\n", num_bases,
+      num_bases == 1 ? "trains a model for fine-tuning" : "train models for fine-tuning",
+      TuningLengthText(plan.epochs, plan.tuning_steps));
 }
 
 }  // namespace braid

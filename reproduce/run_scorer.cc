@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "braid/v1/analysis.pb.h"
 #include "client/repeatable_request_id.h"
@@ -236,7 +237,7 @@ absl::StatusOr<std::vector<TaskScores>> ScoreRuns(const AnalysisClient& client,
   RETURN_IF_ERROR(MakeDirectories(directory));
   ASSIGN_OR_RETURN(std::vector<TaskScores> scores,
                    RunScorer(client, tasks, directory, board, patience).Run(slots));
-  board.Finish("score", absl::StrFormat("%d models", static_cast<int>(tasks.size())));
+  board.Finish("score", Counted(std::ssize(tasks), "model"));
   return scores;
 }
 

@@ -50,7 +50,7 @@ std::string LengthText(const Reproduction& reproduction) {
   const bool others = std::ranges::any_of(experiment.arms, [&](const ArmDefinition& arm) {
     return names.contains(arm.name) && HasOtherSteps(experiment, arm);
   });
-  return absl::StrCat(WithThousands(reproduction.num_steps), " steps, ",
+  return absl::StrCat(Counted(reproduction.num_steps, "step"), ", ",
                       FormatCount(static_cast<double>(reproduction.tokens_of_run)), " tokens",
                       others ? ", unless the description of the arm says otherwise" : "");
 }

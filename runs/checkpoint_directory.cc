@@ -125,10 +125,9 @@ absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& chec
     skipped->push_back(DamageText(checkpoints / name, damage));
   }
   if (names.empty()) return std::nullopt;
-  return absl::DataLossError(absl::StrCat("none of the ", names.size(), " checkpoints in ",
-                                          checkpoints.string(),
-                                          " is good; remove them to start again from the first "
-                                          "step"));
+  return absl::DataLossError(
+      absl::StrCat("no checkpoint in ", checkpoints.string(), " is good (", names.size(),
+                   " damaged); remove all to start again from the first step"));
 }
 
 absl::StatusOr<std::optional<fs::path>> NewestGoodCheckpoint(const fs::path& checkpoints,

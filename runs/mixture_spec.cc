@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/field_digest.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "runs/batch_spec.h"
 #include "runs/checkpoint.h"
@@ -185,7 +186,8 @@ absl::Status CheckRepetitions(std::span<const DatasetInfo> infos, const v1::RunS
     return absl::InvalidArgumentError(
         absl::StrCat(FieldOf(d), ": ", entry.dataset(), " is exhausted at step ", step, " of ",
                      spec.num_steps(), ": max_repetitions is ", entry.max_repetitions(),
-                     " and its ", infos[d].num_instances, " instances are needed ",
+                     " and its ", Counted(infos[d].num_instances, "instance"),
+                     infos[d].num_instances == 1 ? " is needed " : " are needed ",
                      static_cast<double>(counts[d]) / static_cast<double>(infos[d].num_instances),
                      " times; lower its share, raise max_repetitions or shorten the run"));
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "model/config/model_flops.h"
 #include "proto/stated_defaults.h"
@@ -101,9 +102,9 @@ ValidationCost CostOfValidation(const v1::RunSpec& resolved, int64_t windows) {
 
 std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows) {
   const ValidationCost cost = CostOfValidation(resolved, windows);
-  std::string text =
-      absl::StrFormat("validation: %d windows every %d steps, about %.2g %% of the time", windows,
-                      ValidationSteps(resolved), 100 * cost.share);
+  std::string text = absl::StrFormat("validation: %s every %s, about %.2g %% of the time",
+                                     Counted(windows, "window"),
+                                     Counted(ValidationSteps(resolved), "step"), 100 * cost.share);
   if (cost.share <= kMaxValidationShare) return text;
   const double limit = 100 * kMaxValidationShare;
   if (cost.affordable_steps == 0) {

@@ -29,7 +29,7 @@ std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps) {
 std::string ValidationLine(int64_t step, const v1::ValidationMetrics& validation) {
   std::string line =
       absl::StrCat("validation after step ", step, ": loss ", MainLoss(validation), " over ",
-                   validation.num_windows(), " windows (best ", validation.best_loss(),
+                   Counted(validation.num_windows(), "window"), " (best ", validation.best_loss(),
                    " after step ", validation.best_step(), ")");
   if (validation.has_accuracy()) absl::StrAppend(&line, ", accuracy ", validation.accuracy());
   return line;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "client/terminal/explanation_tables.h"
 #include "client/terminal/tables.h"
 
@@ -50,9 +51,9 @@ std::string DomainSourceText(const v1::CorpusDescription& corpus) {
   if (from_path == 0) return "domains from a field of each record";
   if (from_field == 0) return "domains from names of files and directories";
   return absl::StrFormat(
-      "domains of %s documents from a field of their records, of %s from names of files and "
+      "domains of %s from a field of their records, of %s from names of files and "
       "directories",
-      WithThousands(from_field), WithThousands(from_path));
+      Counted(from_field, "document"), WithThousands(from_path));
 }
 
 }  // namespace
@@ -62,13 +63,13 @@ void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_byte
   PrintDomains(corpus, out);
   out << "\n" << DomainSourceText(corpus) << "\n";
   if (long_document_bytes > 0) {
-    out << absl::StrFormat("%s documents of more than %s bytes: %s MB, %s\n",
-                           WithThousands(corpus.num_long_documents()),
+    out << absl::StrFormat("%s of more than %s bytes: %s MB, %s\n",
+                           Counted(corpus.num_long_documents(), "document"),
                            WithThousands(long_document_bytes), Megabytes(corpus.num_long_bytes()),
                            Share(corpus.num_long_bytes(), corpus));
   }
   if (corpus.num_filtered() > 0) {
-    out << WithThousands(corpus.num_filtered()) << " records not kept by ingest.where\n";
+    out << Counted(corpus.num_filtered(), "record") << " not kept by ingest.where\n";
   }
   PrintRejects(corpus, out);
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "braid/v1/pipeline.pb.h"
 #include "client/terminal/tables.h"
 
@@ -100,8 +101,7 @@ std::string OneLine(const std::string& text) {
 
 void PrintInstance(const v1::InstanceExplanation& instance, const std::vector<int64_t>& steps,
                    std::ostream& out) {
-  out << "instance " << instance.instance() << "  " << WithThousands(instance.num_tokens())
-      << " tokens";
+  out << "instance " << instance.instance() << "  " << Counted(instance.num_tokens(), "token");
   if (!steps.empty()) out << "  in steps " << absl::StrJoin(steps, ", ");
   out << "\n";
   std::vector<std::vector<std::string>> rows = {
@@ -131,8 +131,8 @@ void PrintDocument(const v1::ExplainDocumentResponse& document,
     field("offset", absl::StrCat(document.reject_offset()));
   }
   if (document.fate() != v1::DOCUMENT_REJECTED) {
-    field("length", absl::StrFormat("%s tokens, %s bytes", WithThousands(document.num_tokens()),
-                                    WithThousands(document.num_bytes())));
+    field("length", absl::StrCat(Counted(document.num_tokens(), "token"), ", ",
+                                 Counted(document.num_bytes(), "byte")));
     field("text", Quoted(document.excerpt()));
   }
   if (document.spans().empty()) return;

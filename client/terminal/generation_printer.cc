@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "client/terminal/routing_bars.h"
 #include "client/terminal/terminal_text.h"
 
@@ -28,7 +29,7 @@ bool GenerationPrinter::Add(const v1::GenerateEvent& event) {
   if (event.done()) {
     out_ << std::endl;
     line_begun_ = false;
-    notes_ << absl::StrFormat("[%d tokens, %.0f tokens/s]", event.num_tokens(),
+    notes_ << absl::StrFormat("[%s, %.0f tokens/s]", Counted(event.num_tokens(), "token"),
                               event.tokens_per_second())
            << std::endl;
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "client/terminal/tables.h"
 #include "client/terminal/terminal_text.h"
 
@@ -29,9 +30,8 @@ bool IsOfAnExpert(const v1::MetricSeries& series) {
 }  // namespace
 
 void PrintMetricsSummary(const v1::MetricsSummary& summary, std::ostream& out) {
-  out << ClipColumns(
-             absl::StrCat(summary.run(), ", ", WithThousands(summary.num_steps()), " steps"),
-             kColumns)
+  out << ClipColumns(absl::StrCat(summary.run(), ", ", Counted(summary.num_steps(), "step")),
+                     kColumns)
       << "\n";
   std::vector<std::vector<std::string>> rows = {{"SERIES", "STEPS", "LAST", "MIN", "MAX"}};
   int64_t of_experts = 0;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/display_name.h"
+#include "base/number_text.h"
 #include "braid/v1/pipeline.pb.h"
 #include "client/terminal/explanation_tables.h"
 #include "client/terminal/progress_board.h"
@@ -100,12 +102,11 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   Field("documents", DocumentSum(result, job.spec().decontaminate().report_only()), out);
   if (result.num_truncated() > 0) {
     Field("truncated",
-          WithThousands(result.num_truncated()) + " documents longer than the embedder's input",
-          out);
+          Counted(result.num_truncated(), "document") + " longer than the embedder's input", out);
   }
   Field("instances",
-        absl::StrFormat("%s with %s tokens", WithThousands(result.num_instances()),
-                        WithThousands(result.num_tokens())),
+        absl::StrFormat("%s with %s", WithThousands(result.num_instances()),
+                        Counted(result.num_tokens(), "token")),
         out);
   Field("adjacent cosine",
         absl::StrFormat("%.3f (random order %.3f)", result.adjacent_cosine(),
@@ -113,10 +114,9 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
         out);
   if (result.num_heldout() > 0) {
     Field("held-out overlap",
-          absl::StrFormat("%.2f %% of 13-word runs are in training documents; %s documents by more "
-                          "than half",
+          absl::StrFormat("%.2f %% of 13-word runs are in training documents; %s by more than half",
                           100 * result.heldout_shared_runs(),
-                          WithThousands(result.num_heldout_mostly_shared())),
+                          Counted(result.num_heldout_mostly_shared(), "document")),
           out);
   }
   Field("recall@k", absl::StrFormat("%.3f", result.recall_at_k()), out);
@@ -181,7 +181,9 @@ void PrintForecast(const v1::Forecast& f, std::ostream& out) {
   };
   const auto gigabytes = [](double bytes) { return absl::StrFormat("%.3f GB", bytes / 1e9); };
   std::vector<std::vector<std::string>> rows = {
-      {absl::StrFormat("PER RANK (%d RANKS)", f.request().world_size()), "REPLICATED", "ZERO-1"},
+      {absl::StrCat("PER RANK (", absl::AsciiStrToUpper(Counted(f.request().world_size(), "rank")),
+                    ")"),
+       "REPLICATED", "ZERO-1"},
       {"weights", gib(f.weight_bytes()), gib(f.weight_bytes())},
       {"gradients", gib(f.gradient_bytes()), gib(f.gradient_bytes())},
       {"moments", gib(f.moment_bytes()), gib(f.moment_bytes_zero_1())},
@@ -190,9 +192,9 @@ void PrintForecast(const v1::Forecast& f, std::ostream& out) {
       {"total", gib(f.total_bytes()), gib(f.total_bytes_zero_1())},
       {"sent per step", gigabytes(f.all_reduce_bytes()), gigabytes(f.zero_1_bytes())}};
   PrintTable(rows, out);
-  out << absl::StrFormat(
-      "\na step of %d sequences: %.4g FLOPs per rank, %.1f %% for merging experts\n",
-      f.request().global_batch_size(), f.step_flops(), 100 * f.step_merge_flops() / f.step_flops());
+  out << absl::StrFormat("\na step of %s: %.4g FLOPs per rank, %.1f %% for merging experts\n",
+                         Counted(f.request().global_batch_size(), "sequence"), f.step_flops(),
+                         100 * f.step_merge_flops() / f.step_flops());
   if (f.cache_bytes() > 0) {
     out << "cache of decoding one sequence: " << gib(f.cache_bytes()) << "\n";
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "control/supervision/log_tail.h"
 #include "control/supervision/mpirun_notice.h"
 #include "control/supervision/rank_hosts.h"
@@ -101,7 +102,7 @@ std::string DescribeFailures(const google::protobuf::RepeatedPtrField<v1::RunInc
                                     earlier[i].step(), ": ", cause));
     }
   }
-  absl::StrAppend(&text, "\ngiving up: ", restarts, " restarts");
+  absl::StrAppend(&text, "\ngiving up: ", Counted(restarts, "restart"));
   if (std::ssize(same) == restarts) return absl::StrCat(text, " failed in the same way");
   absl::StrAppend(&text, " from step ", last.resumed_step(), " without a new checkpoint");
   if (!same.empty()) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/splitmix.h"
 
 namespace braid {
@@ -37,9 +38,9 @@ absl::Status LeaveOutTrainingShare(double share, LoadedTask* task) {
     task->demonstrations_are_examples = false;
   }
   if (!task->examples.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "task \"", task->spec.name(), "\": got ", task->num_left_out, " examples, all of which ",
-      "belong to the share that a model was fine-tuned on, expected more"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("task \"", task->spec.name(), "\": got ", Counted(task->num_left_out, "example"),
+                   " in total, all in the share that a model was fine-tuned on, expected more"));
 }
 
 }  // namespace braid

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "pipeline/corpus/document_splitter.h"
@@ -328,12 +329,13 @@ absl::Status CorpusReader::CheckNotEmpty() const {
   const std::string rejected = absl::StrJoin(reject_counts_, ", ", count);
   const std::string filtered =
       num_filtered_ == 0 ? "" : absl::StrCat("; ", num_filtered_, " not kept by ingest.where");
-  return absl::InvalidArgumentError(absl::StrCat(
-      "empty corpus: got 0 documents from ", files_.files.size(), " files starting with ",
-      files_.files.front().path.string(), " (", num_rejected_, " records rejected",
-      rejected.empty() ? "" : ": ", rejected, filtered, "), expected at least 1; ",
-      num_rejected_ > 0 ? "set ingest.strict (--strict) to see the first reject"
-                        : "docs/corpus.md describes the accepted files"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("empty corpus: got 0 documents from ", Counted(std::ssize(files_.files), "file"),
+                   ", starting with ", files_.files.front().path.string(), " (",
+                   Counted(num_rejected_, "record"), " rejected", rejected.empty() ? "" : ": ",
+                   rejected, filtered, "), expected at least 1; ",
+                   num_rejected_ > 0 ? "set ingest.strict (--strict) to see the first reject"
+                                     : "docs/corpus.md describes the accepted files"));
 }
 
 }  // namespace braid

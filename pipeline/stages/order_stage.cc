@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "formats/npy.h"
 #include "pipeline/corpus/corpus_spec.h"
@@ -84,11 +85,12 @@ absl::Status RemoveContainment(const DocumentStore& documents, const v1::Dedupli
 absl::Status NothingToTrainOn(int64_t num_documents, const Split& split,
                               const v1::DecontaminateConfig& config) {
   const bool drops = !config.paths().empty() && !config.report_only();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "no training document remains: of ", num_documents, " documents, ", split.heldout.size(),
-      " are held out, ", split.overlaps.size(), " overlap a held-out one, and the others are ",
-      "duplicates", drops ? " or share text with a file of decontaminate.paths" : "",
-      "; lower pack.heldout_fraction or add documents"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no training document remains: got ", Counted(num_documents, "document"),
+                   ", of which ", split.heldout.size(), " held out and ", split.overlaps.size(),
+                   " overlapping a held-out one; the others are duplicates",
+                   drops ? " or share text with a file of decontaminate.paths" : "",
+                   "; lower pack.heldout_fraction or add documents"));
 }
 
 // Describes the text that both sides share after the removals, with the held-out documents that

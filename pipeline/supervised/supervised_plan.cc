@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "formats/word_encoder.h"
@@ -260,9 +261,9 @@ absl::Status CheckNotEmpty(const SupervisedPlan& plan, std::span<const RecordSou
   const std::string lost = CountsText(plan.counts.rejected);
   if (plan.training.examples.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("data: got no example to train on from ", plan.counts.num_records, " records",
-                     LowWeightText(sources), ", expected at least one",
-                     lost.empty() ? "" : "; rejected: ", lost));
+        absl::StrCat("data: got no example to train on from ",
+                     Counted(plan.counts.num_records, "record"), LowWeightText(sources),
+                     ", expected at least one", lost.empty() ? "" : "; rejected: ", lost));
   }
   if (!plan.validation.examples.empty() || (!validation_asked && share == 0)) {
     return absl::OkStatus();

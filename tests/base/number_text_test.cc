@@ -22,6 +22,12 @@ TEST(NumberTextTest, CountsHaveThreeSignificantDigitsAndASuffix) {
   EXPECT_EQ(FormatCount(-2500), "-2.50k");
 }
 
+TEST(NumberTextTest, OneThingIsSingular) {
+  EXPECT_EQ(Counted(0, "file"), "0 files");
+  EXPECT_EQ(Counted(1, "file"), "1 file");
+  EXPECT_EQ(Counted(1234, "file"), "1,234 files");
+}
+
 TEST(NumberTextTest, WhatIsNotFiniteIsADash) {
   const double nan = std::nan("");
   EXPECT_EQ(FormatFixed(nan, 2), kDash);

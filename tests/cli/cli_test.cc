@@ -27,7 +27,7 @@ TEST_P(CliTest, DescribesACorpus) {
   EXPECT_EQ(table.exit_code, 0) << table.errors;
   EXPECT_THAT(table.output, AllOf(HasSubstr("x               1  0.00  33.3 %"),
                                   HasSubstr("a field of each record"),
-                                  HasSubstr("1 documents of more than 4 bytes: 0.00 MB, 66.7 %"),
+                                  HasSubstr("1 document of more than 4 bytes: 0.00 MB, 66.7 %"),
                                   HasSubstr("invalid json  1")));
   const Outcome json =
       Braid({"--json", "corpus", "describe", corpus, "--set", "ingest.id_field=x"});

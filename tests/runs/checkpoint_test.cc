@@ -285,7 +285,7 @@ TEST_F(CheckpointTest, NoGoodCheckpointIsAnError) {
     Save(step);
     Flip(CheckpointPath(checkpoints_, step) / "model.safetensors", 40);
   }
-  EXPECT_THAT(Newest(), HasSubstr("none of the 2 checkpoints"));
+  EXPECT_THAT(Newest(), HasSubstr("is good (2 damaged)"));
 }
 
 TEST_F(CheckpointTest, ReplacesADamagedOneOfTheSameStep) {

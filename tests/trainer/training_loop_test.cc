@@ -213,7 +213,7 @@ TEST_F(TrainingLoopTest, FailsWhenNoCheckpointIsGood) {
   std::ostringstream warnings;
   const auto outcome = TrainAlone(run, spec, -1, &warnings);
   EXPECT_EQ(outcome.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("none of the 1 checkpoints"));
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("is good (1 damaged)"));
 }
 
 TEST_F(TrainingLoopTest, KeepsTheNewestCheckpoints) {

@@ -110,8 +110,7 @@ TEST_F(SupervisedPlanTest, RefusesDataThatLeaveNothing) {
   RecordSet none;
   none.rejected.push_back({"data.jsonl:1", "empty answer", ""});
   EXPECT_FAILS(Plan(none, Settings()).status(), StatusCode::kInvalidArgument,
-               "got no example to train on from 1 records, expected at least one",
-               "1 empty answer");
+               "got no example to train on from 1 record, expected at least one", "1 empty answer");
   RecordSet light = Records(3);
   light.sources[0].weight = .001;
   EXPECT_FAILS(Plan(light, Settings()).status(), StatusCode::kInvalidArgument,

@@ -91,10 +91,12 @@ void PrintNotes(const std::vector<std::string>& notes) {
 
 class ExperimentRun {
  public:
-  ExperimentRun(Session& session, const ReproductionOptions& options)
+  ExperimentRun(Session& session, const ReproductionOptions& options,
+                std::optional<CheckedCorpus> corpus)
       : session_(session),
         options_(options),
         plan_(options.plan),
+        checked_(std::move(corpus)),
         board_(std::cerr, IsTerminal(STDERR_FILENO)),
         seconds_(options.output_dir / "seconds") {}
 
@@ -111,17 +113,16 @@ class ExperimentRun {
  private:
   absl::Status Prepare() {
     ASSIGN_OR_RETURN(PipelineClient client, session_.Pipeline(/*run_jobs=*/true));
-    CorpusSource source = options_.source;
-    if (source.paths.empty()) {
+    if (!checked_) {
       const std::filesystem::path corpus = options_.output_dir / "text-of-this-machine.jsonl";
       RETURN_IF_ERROR(GatherOnce({.target_bytes = kMachineCorpusBytes}, corpus, board_));
+      CorpusSource source = options_.source;
       source.paths = {corpus.string()};
+      ASSIGN_OR_RETURN(checked_, CheckSource(client, plan_, std::move(source), board_));
     }
-    ASSIGN_OR_RETURN(CheckedCorpus corpus, CheckSource(client, plan_, std::move(source), board_));
-    PrintNotes(corpus.notes);
-    corpus_paths_ = corpus.source.paths;
-    notes_ = std::move(corpus.notes);
-    ASSIGN_OR_RETURN(corpus_, PrepareDatasets(client, plan_, corpus, board_));
+    PrintNotes(checked_->notes);
+    notes_ = checked_->notes;
+    ASSIGN_OR_RETURN(corpus_, PrepareDatasets(client, plan_, *checked_, board_));
     PrintNotes(corpus_.notes);
     notes_.insert(notes_.end(), corpus_.notes.begin(), corpus_.notes.end());
     return absl::OkStatus();
@@ -246,8 +247,8 @@ class ExperimentRun {
   absl::Status CollectRun(TrainingClient& training, size_t i, const TaskScores& scores) {
     const absl::Status outcome = OutcomeOfRun(i, scores);
     if (!outcome.ok()) {
-      failures_.push_back(absl::StrFormat("%s (%s): %s", plan_.runs[i].name(), runs_[i].id(),
-                                          std::string(outcome.message())));
+      const std::string id = runs_[i].id().empty() ? "" : absl::StrCat(" (", runs_[i].id(), ")");
+      failures_.push_back(absl::StrCat(plan_.runs[i].name(), id, ": ", outcome.message()));
       return absl::OkStatus();
     }
     const PlannedRun& run = plan_.runs[i];
@@ -291,7 +292,7 @@ class ExperimentRun {
                               .tokens_of_run = plan_.num_tokens_of_run(),
                               .epochs = plan_.epochs,
                               .tuning_steps = plan_.tuning_steps,
-                              .corpus_paths = corpus_paths_,
+                              .corpus_paths = checked_->source.paths,
                               .dataset_dirs = corpus_.dataset_dirs,
                               .heldout_windows = HeldoutWindows(evidence_.results),
                               .spec = MainSpec(),
@@ -309,9 +310,9 @@ class ExperimentRun {
   Session& session_;
   const ReproductionOptions& options_;
   const ReproductionPlan& plan_;
+  std::optional<CheckedCorpus> checked_;
   ProgressBoard board_;
   const ElapsedSeconds seconds_;
-  std::vector<std::string> corpus_paths_;
   std::vector<std::string> notes_;
   PreparedCorpus corpus_;
   // In the order of plan_.runs.
@@ -320,6 +321,13 @@ class ExperimentRun {
   std::vector<ReproducedRun> reproduced_;
   Evidence evidence_;
 };
+
+absl::StatusOr<CheckedCorpus> CheckGivenCorpus(Session& session, const ReproductionOptions& options,
+                                               bool run_jobs) {
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline(run_jobs));
+  return CheckSource(client, options.plan, options.source, board);
+}
 
 absl::Status WriteResults(const Session& session, const ReproductionOptions& options,
                           const Reproduction& reproduction) {
@@ -350,6 +358,12 @@ absl::Status OutcomeOf(const std::vector<std::string>& failures, size_t num_runs
 }  // namespace
 
 absl::Status RunReproduction(Session& session, const ReproductionOptions& options) {
+  CatchInterrupts();
+  std::optional<CheckedCorpus> given;
+  if (!options.source.paths.empty()) {
+    // First, so that an unsuitable corpus leaves no directory.
+    ASSIGN_OR_RETURN(given, CheckGivenCorpus(session, options, /*run_jobs=*/true));
+  }
   RETURN_IF_ERROR(MakeDirectories(options.output_dir));
   ASSIGN_OR_RETURN(const std::optional<FileLock> lock,
                    FileLock::TryTake(options.output_dir / "reproduction.lock"));
@@ -358,8 +372,7 @@ absl::Status RunReproduction(Session& session, const ReproductionOptions& option
                                                       options.output_dir.string(),
                                                       "; wait for it, or choose another --output"));
   }
-  CatchInterrupts();
-  ExperimentRun experiment(session, options);
+  ExperimentRun experiment(session, options, std::move(given));
   ASSIGN_OR_RETURN(const Reproduction reproduction, experiment.Run());
   RETURN_IF_ERROR(WriteResults(session, options, reproduction));
   return OutcomeOf(experiment.failures(), options.plan.runs.size());
@@ -370,10 +383,8 @@ absl::Status PlanReproduction(Session& session, const ReproductionOptions& optio
   std::vector<std::string> notes;
   if (!options.source.paths.empty()) {
     CatchInterrupts();
-    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
-    ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
     ASSIGN_OR_RETURN(const CheckedCorpus corpus,
-                     CheckSource(client, options.plan, options.source, board));
+                     CheckGivenCorpus(session, options, /*run_jobs=*/false));
     num_bytes = corpus.description.num_bytes();
     notes = corpus.notes;
   }

@@ -112,6 +112,7 @@ TEST_F(ReproduceCommandTest, ReportsUnsuitableCorpora) {
   }
   EXPECT_EQ(NumRuns(), 0);
   EXPECT_EQ(Run({"reproduce", (root_ / "nothing").string()}).exit_code, 3);
+  EXPECT_FALSE(fs::exists(home() + "/reproductions"));
 }
 
 TEST_F(ReproduceCommandTest, LocksTheExperiment) {

@@ -131,6 +131,8 @@ Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double e
   progress.done = metrics.step();
   progress.total = num_steps;
   progress.unit = "steps";
+  progress.rate = 0;
+  if (metrics.step() == 0) return progress;
   progress.rate = metrics.tokens_per_second();
   progress.eta_seconds = eta_seconds;
   progress.detail = absl::StrFormat("loss %.3f  %s tokens/s", metrics.loss(),

@@ -11,7 +11,8 @@
 
 namespace braid {
 
-// Returns the progress of a run after a step, for one row of a board.
+// Returns the progress of a run after a step, for one row of a board; before the first step it has
+// neither figures nor a remaining time.
 Progress RunProgress(const v1::StepMetrics& metrics, int64_t num_steps, double eta_seconds);
 
 // Returns the error of a command that Ctrl-C has ended while it followed a job or a run that

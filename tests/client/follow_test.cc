@@ -21,6 +21,16 @@
 namespace braid {
 namespace follow_test {
 
+TEST(RunProgressTest, BeforeTheFirstStepNothingIsMeasured) {
+  v1::StepMetrics metrics;
+  EXPECT_EQ(FormatProgress("run", RunProgress(metrics, 20, 0), 5, 80),
+            FormatProgress("run", {.total = 20, .unit = "steps"}, 0, 80));
+  metrics.set_step(1);
+  metrics.set_loss(8.25);
+  EXPECT_THAT(FormatProgress("run", RunProgress(metrics, 20, 6), 5, 120),
+              testing::AllOf(testing::HasSubstr("loss 8.250"), testing::HasSubstr("ETA 0:06")));
+}
+
 // Services with one job, whose events are given, and without any run.
 class ScriptedJobs final : public v1::PipelineService::Service {
  public:

@@ -14,9 +14,8 @@ constexpr char kRoutersIntroduction[] =
 
 constexpr char kRoutersLimits[] =
     "Judged at equal tokens. All arms but dense have equal parameters, apart from those of gates; "
-    "dense has one expert per layer. All arms have the same learning rate, which was tuned for "
-    "none "
-    "of them.";
+    "dense has one expert per layer. All arms have the same learning rate, which was chosen for "
+    "dense and soft merging.";
 
 constexpr int32_t kRouterExperts = 8;
 constexpr int32_t kExpertUnits = 256;

@@ -36,8 +36,8 @@ struct TableLimits {
 
 // Rows of cells under a header. Columns are separated by two spaces and padded to their widest
 // cell. A column whose cells below the header all begin with a digit or '-' is right-aligned
-// together with its header; other columns are left-aligned. Each UTF-8 character counts as one
-// column of the terminal. Rows may have fewer cells than the header.
+// together with its header; other columns are left-aligned. Widths are those of NumColumns. Rows
+// may have fewer cells than the header.
 class Table {
  public:
   // An empty header is not printed.

@@ -192,7 +192,7 @@ class ExperimentRun {
     double scoring = 0;
     std::vector<double> tunings;
     for (const PlannedRun& run : plan_.runs) {
-      scoring += PlannedScoringSeconds(plan_, run);
+      scoring += PlannedScoringSeconds(plan_, run, checked_->source.num_bytes);
       if (!tuned && run.arm.tuning.has_value()) {
         tunings.push_back(PlannedTrainingSeconds(plan_, run));
       }

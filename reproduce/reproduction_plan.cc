@@ -311,7 +311,8 @@ double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& ru
   return kSecondsOfStart + tokens / run.arm.tokens_per_second;
 }
 
-double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
+double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run,
+                             int64_t corpus_bytes) {
   const Experiment& experiment = *plan.experiment;
   if (run.arm.tuning.has_value()) {
     const auto task = std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
@@ -324,9 +325,9 @@ double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run
     return kSecondsOfTaskExample * static_cast<double>(plan.max_examples) *
            static_cast<double>(num_scored);
   }
-  return static_cast<double>(experiment.scores(run).size()) *
-         static_cast<double>(plan.heldout_windows * experiment.sequence_length) /
-         kScoredTokensPerSecond;
+  const double tokens = HeldoutFraction(plan, corpus_bytes) * static_cast<double>(corpus_bytes) /
+                        CorpusNeeds().bytes_per_token;
+  return static_cast<double>(experiment.scores(run).size()) * tokens / kScoredTokensPerSecond;
 }
 
 PlanTime EstimateTime(const ReproductionPlan& plan, int slots, int64_t corpus_bytes) {
@@ -334,7 +335,7 @@ PlanTime EstimateTime(const ReproductionPlan& plan, int slots, int64_t corpus_by
   std::vector<double> scoring;
   for (const PlannedRun& run : plan.runs) {
     training.push_back(PlannedTrainingSeconds(plan, run));
-    scoring.push_back(PlannedScoringSeconds(plan, run));
+    scoring.push_back(PlannedScoringSeconds(plan, run, corpus_bytes));
   }
   const double megabytes = static_cast<double>(corpus_bytes) / 1e6;
   return {.preparation = kSecondsOfPreparation * std::pow(megabytes, kGrowthOfPreparation),

@@ -115,9 +115,10 @@ std::string RunRequestId(const ReproductionPlan& plan, const PlannedRun& run,
 void SetProcesses(const PlannedRun& run, v1::RunSpec* spec);
 
 // Estimate the seconds on one thread with a second such run in parallel; accurate enough for a
-// progress bar.
+// progress bar. A small corpus has less held-out text to score than planned.
 double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& run);
-double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run);
+double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run,
+                             int64_t corpus_bytes);
 
 // Estimated seconds.
 struct PlanTime {

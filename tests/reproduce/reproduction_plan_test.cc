@@ -37,6 +37,14 @@ TEST(ReproductionPlanTest, FitsIntoItsTimeOnTwoCores) {
   EXPECT_LE(EstimateTime(FullPlan(OrderExperiment()), 2, 24'000'000).total(), 5 * 3600);
 }
 
+TEST(ReproductionPlanTest, LittleHeldOutTextIsScoredInLittleTime) {
+  const ReproductionPlan plan = QuickPlan(LoryExperiment());
+  const double seconds = EstimateTime(plan, 2, 24'000'000).scoring;
+  EXPECT_NEAR(EstimateTime(plan, 2, 2'400'000).scoring, seconds / 10, 1e-9);
+  EXPECT_NEAR(EstimateTime(plan, 2, 240'000'000).scoring,
+              EstimateTime(plan, 2, 480'000'000).scoring, 1e-9);
+}
+
 TEST(ReproductionPlanTest, EverySeedHasEveryArm) {
   const ReproductionPlan full = FullPlan(LoryExperiment());
   EXPECT_EQ(full.runs.size(), 3 * QuickPlan(LoryExperiment()).runs.size());

@@ -152,7 +152,7 @@ TEST(TuningPlanTest, FurtherTasksAreScoredWhereClaimsNeedThem) {
   EXPECT_EQ(num_tasks(MolexExperiment(), "two-layers", 0), 1);
   const ReproductionPlan plan = FullPlan(EmoeExperiment());
   const auto seconds = [&](const std::string& arm) {
-    return PlannedScoringSeconds(plan, RunOf(plan, arm + "-sst2-seed-0"));
+    return PlannedScoringSeconds(plan, RunOf(plan, arm + "-sst2-seed-0"), 72'000'000);
   };
   EXPECT_DOUBLE_EQ(seconds("emoe"), 4 * seconds("every-layer"));
 }

@@ -59,6 +59,8 @@ class SlotScreen {
         patience_(patience) {}
 
   absl::StatusOr<std::vector<v1::Run>> Follow() {
+    // The first row, which is visible with any number of slots.
+    if (!slots_.done()) ShowTotal();
     while (!slots_.done()) {
       RETURN_IF_ERROR(Advance());
       Show();
@@ -91,6 +93,10 @@ class SlotScreen {
 
   void Show() {
     for (size_t task = 0; task < plan_.tasks.size(); ++task) ShowTask(task);
+    ShowTotal();
+  }
+
+  void ShowTotal() {
     Progress progress;
     progress.done = NumShown();
     progress.total = static_cast<int64_t>(plan_.tasks.size());

@@ -58,7 +58,7 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
 }
 
 ProgressBoard::ProgressBoard(std::ostream& out, bool terminal)
-    : out_(out), terminal_(terminal), screen_(out) {}
+    : out_(out), terminal_(terminal), screen_(out, STDERR_FILENO) {}
 
 ProgressBoard::~ProgressBoard() { Draw(); }
 

@@ -187,8 +187,13 @@ std::string Sparkline(std::span<const double> values) {
 
 void ScreenBlock::Draw(const std::vector<std::string>& lines) {
   Erase();
-  for (const std::string& line : lines) out_ << line << "\n";
-  lines_drawn_ = static_cast<int>(lines.size());
+  winsize size = {};
+  const bool known = ioctl(terminal_, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+  const size_t room = known ? size.ws_row - 1u : lines.size();  // the cursor is on the last line
+  const size_t shown = lines.size() > room ? room - 1 : lines.size();
+  for (size_t i = 0; i < shown; ++i) out_ << lines[i] << "\n";
+  if (shown < lines.size()) out_ << "... and " << lines.size() - shown << " more\n";
+  lines_drawn_ = static_cast<int>(std::min(lines.size(), room));
   out_.flush();
 }
 

@@ -64,7 +64,9 @@ std::string Sparkline(std::span<const double> values);
 // A block of lines that is redrawn in place.
 class ScreenBlock {
  public:
-  explicit ScreenBlock(std::ostream& out) : out_(out) {}
+  // With the descriptor of a terminal, only lines that fit on it are drawn: Erase cannot reach
+  // lines that have left the screen.
+  explicit ScreenBlock(std::ostream& out, int terminal = -1) : out_(out), terminal_(terminal) {}
 
   // Replaces the drawn lines.
   void Draw(const std::vector<std::string>& lines);
@@ -73,6 +75,7 @@ class ScreenBlock {
 
  private:
   std::ostream& out_;
+  const int terminal_;
   int lines_drawn_ = 0;
 };
 

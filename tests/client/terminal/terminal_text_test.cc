@@ -1,6 +1,9 @@
 #include "client/terminal/terminal_text.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -82,6 +85,26 @@ TEST(ScreenBlockTest, RedrawsInPlace) {
   screen.Draw({"one", "two"});
   screen.Draw({"three"});
   EXPECT_EQ(out.str(), "one\ntwo\n\x1b[1A\x1b[2K\x1b[1A\x1b[2Kthree\n");
+}
+
+TEST(ScreenBlockTest, DrawsOnlyLinesThatItCanErase) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  winsize size = {};
+  size.ws_row = 4;
+  ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  std::ostringstream out;
+  ScreenBlock screen(out, terminal);
+  screen.Draw({"one", "two", "three"});
+  EXPECT_EQ(out.str(), "one\ntwo\nthree\n");
+  screen.Erase();
+  out.str("");
+  screen.Draw({"one", "two", "three", "four", "five"});
+  EXPECT_EQ(out.str(), "one\ntwo\n... and 3 more\n");
+  out.str("");
+  screen.Erase();
+  EXPECT_EQ(out.str(), "\x1b[1A\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K");
+  close(terminal);
 }
 
 TEST(TerminalTextTest, PrintableTextHasNoControls) {

@@ -86,8 +86,11 @@ summary { cursor: pointer; color: var(--muted); margin: 8px 0; }
 summary h3 { display: inline; color: var(--text); }
 details.facet { border-top: 1px solid var(--rule); margin: 6px 0; }
 .path { font-weight: 400; font-size: 12px; overflow-wrap: anywhere; }
-.run { white-space: nowrap; }
-th .run { white-space: normal; }
+/* A short name is one line; a long one must not push the numbers out of sight. */
+.run {
+  display: inline-block; width: max-content; max-width: min(30em, 80vw); overflow-wrap: anywhere;
+}
+th .run { width: auto; }
 .numeric td:first-child { min-width: 8em; }
 .swatch {
   display: inline-block; width: 18px; height: 5px; margin-right: 6px; vertical-align: 3px;
@@ -157,7 +160,7 @@ footer {
   main { padding: 18px 12px 32px; }
   .wide { display: none; }
   .narrow { display: block; }
-  td .run { white-space: normal; overflow-wrap: anywhere; }
+  td .run { width: auto; }
   th:first-child, td:first-child { max-width: 42vw; }
 }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
@@ -170,7 +173,7 @@ footer {
   details::details-content { content-visibility: visible; display: block; height: auto; }
   table { font-size: 11px; }
   th, td { padding-right: 8px; }
-  .run { white-space: normal; }
+  .run { width: auto; }
   thead { display: table-header-group; }
   * { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }

@@ -51,6 +51,15 @@ TEST(ReportLookTest, ColorsContrastWithThePageInEveryTheme) {
   EXPECT_EQ(themes[0].at("c1"), themes[2].at("c1")) << "paper is light";
 }
 
+// The first column of a table stays in view, so it must leave space for the others.
+TEST(ReportLookTest, NamesOfRunsHaveALimitedWidth) {
+  const std::string style = kReportStyle;
+  const size_t rule = style.find("\n.run {");
+  ASSERT_NE(rule, std::string::npos);
+  EXPECT_THAT(style.substr(rule, style.find('}', rule) - rule),
+              testing::AllOf(HasSubstr(" max-width: "), HasSubstr("overflow-wrap: anywhere")));
+}
+
 // Returns the luminance of the background under the color of cells.
 std::string Blend(const std::string& over, const std::string& page, double opacity) {
   std::string out = "#";

@@ -49,12 +49,12 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
   double eta = progress.eta_seconds;
   if (eta < 0 && rate > 0 && progress.total > 0) eta = (progress.total - progress.done) / rate;
   const std::string left = eta >= 0 ? absl::StrCat("  ETA ", FormatClock(eta)) : "";
-  // On a narrow terminal the bar is left out first, then the last figures; the remaining time
-  // always stays.
+  // On a narrow terminal the bar is left out first, then the last figures, then the end of the
+  // count; the remaining time always stays.
   const auto missing = [&] { return NumColumns(line + figures + left) - width; };
   if (missing() > 0) line = head + count;
   while (missing() > 0 && !figures.empty()) figures.resize(figures.rfind("  "));
-  return ClipColumns(line + figures + left, width);
+  return ClipColumns(ClipColumns(line + figures, width - NumColumns(left)) + left, width);
 }
 
 ProgressBoard::ProgressBoard(std::ostream& out, bool terminal)

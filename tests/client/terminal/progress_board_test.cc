@@ -88,6 +88,9 @@ TEST(ProgressBoardTest, TimeLeftIsShownInEightyColumns) {
   EXPECT_THAT(FormatProgress("run-000001", long_figures, 10, 80),
               ::testing::EndsWith("ETA 2:03:04"));
   EXPECT_THAT(FormatProgress("run-000001", progress, 10, 120), HasSubstr("[##########."));
+  const std::string narrow = FormatProgress(std::string(40, 'n'), progress, 10, 50);
+  EXPECT_EQ(narrow.size(), 50u);
+  EXPECT_THAT(narrow, ::testing::EndsWith("n  ETA 2:03:04"));
 }
 
 TEST(ProgressBoardTest, ShortActivityLeavesOnePlainLineWithoutEscapes) {

@@ -16,16 +16,20 @@ constexpr char kDash[] = "\xE2\x80\x93";
 constexpr char kPercentSign[] = "\xC2\xA0%";
 // Beyond this a number of seconds is not a time but a mistake.
 constexpr double kMaxSeconds = 1e11;
+// From here on a number has an exponent, such as the perplexity of a model that diverged.
+constexpr double kMostFixed = 1e12;
 
 }  // namespace
 
 std::string FormatFixed(double value, int digits) {
   if (!std::isfinite(value)) return kDash;
+  if (std::abs(value) >= kMostFixed) return absl::StrFormat("%.4g", value);
   return absl::StrFormat("%.*f", digits, value);
 }
 
 std::string FormatSigned(double value, int digits) {
   if (!std::isfinite(value)) return kDash;
+  if (std::abs(value) >= kMostFixed) return absl::StrFormat("%+.4g", value);
   return absl::StrFormat("%+.*f", digits, value);
 }
 

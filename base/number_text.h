@@ -9,7 +9,7 @@
 
 namespace braid {
 
-// Returns `digits` digits after the point.
+// Returns `digits` digits after the point; "5.185e+21" from 1e12 on.
 std::string FormatFixed(double value, int digits);
 // Returns the same with a sign: "+0.110".
 std::string FormatSigned(double value, int digits);

@@ -1,6 +1,7 @@
 #include "client/terminal/evaluation_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,12 +54,18 @@ void PrintRows(const std::vector<EvaluationRow>& rows, int width, std::ostream& 
 // Returns the decimals that show about four digits.
 int Decimals(double value) { return value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3; }
 
+// Returns an exponent for a huge number, such as the perplexity of a model that diverged.
+std::string DecimalText(double value, int decimals) {
+  return std::abs(value) >= 1e12 ? absl::StrFormat("%.4g", value)
+                                 : absl::StrFormat("%.*f", decimals, value);
+}
+
 Cell Figure(double value, int64_t of, bool has_interval, const v1::Interval& interval) {
   if (of == 0) return {"-"};
   const int decimals = Decimals(value);
-  Cell cell{absl::StrFormat("%.*f", decimals, value)};
+  Cell cell{DecimalText(value, decimals)};
   if (has_interval) {
-    cell.spread = absl::StrFormat("±%.*f", decimals, (interval.high() - interval.low()) / 2);
+    cell.spread = absl::StrCat("±", DecimalText((interval.high() - interval.low()) / 2, decimals));
   }
   return cell;
 }

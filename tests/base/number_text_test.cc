@@ -22,6 +22,12 @@ TEST(NumberTextTest, CountsHaveThreeSignificantDigitsAndASuffix) {
   EXPECT_EQ(FormatCount(-2500), "-2.50k");
 }
 
+TEST(NumberTextTest, HugeNumbersHaveAnExponent) {
+  EXPECT_EQ(FormatFixed(999999999999.25, 2), "999999999999.25");
+  EXPECT_EQ(FormatFixed(5.1847e21, 2), "5.185e+21");
+  EXPECT_EQ(FormatSigned(-1e300, 3), "-1e+300");
+}
+
 TEST(NumberTextTest, OneThingIsSingular) {
   EXPECT_EQ(Counted(0, "file"), "0 files");
   EXPECT_EQ(Counted(1, "file"), "1 file");

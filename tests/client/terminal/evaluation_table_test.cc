@@ -70,6 +70,12 @@ std::string Print(const v1::EvaluationResult& result, int width = 80,
   return out.str();
 }
 
+TEST(EvaluationTableTest, ADivergedModelHasAPerplexityWithAnExponent) {
+  v1::EvaluationResult result = Models(1, {});
+  *result.mutable_evaluations(0)->mutable_total() = Domain("all", 5.1847e21, 3e20);
+  EXPECT_THAT(Print(result), HasSubstr("5.185e+21 ±3e+20"));
+}
+
 size_t Widest(const std::string& text) {
   size_t widest = 0;
   std::istringstream lines(text);

@@ -71,7 +71,7 @@ void AddQuotas(CLI::App& app, Quotas& quotas) {
 void AddConnections(CLI::App& app, ConnectionLimits& limits) {
   const auto add = [&app](const char* name, int64_t& value, const char* what) {
     app.add_option(name, value, what)
-        ->check(braid::IntegerBetween(0, std::numeric_limits<int64_t>::max()))
+        ->check(IntegerBetween(0, std::numeric_limits<int64_t>::max()))
         ->capture_default_str();
   };
   add("--max-connections", limits.total,

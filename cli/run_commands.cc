@@ -14,6 +14,7 @@
 #include "client/terminal/tables.h"
 #include "proto/state_name.h"
 #include "rpc/interrupt.h"
+#include "runs/run_state.h"
 
 namespace braid {
 namespace {
@@ -70,12 +71,12 @@ absl::Status ListRuns(Session& session) {
 absl::StatusOr<v1::Run> StopAndWait(TrainingClient& client, const std::string& id) {
   for (;;) {
     ASSIGN_OR_RETURN(const v1::Run run, client.StopRun(id));
-    if (run.state() != v1::RUN_RUNNING && run.state() != v1::RUN_STARTING) return run;
+    if (HasEnded(run.state())) return run;
     if (Interrupted()) {
       return absl::CancelledError(
           absl::StrCat("interrupted while waiting; ", id, " stops after its current step"));
     }
-    std::cerr << id << ": waiting for the current step to finish" << std::endl;
+    std::cerr << id << ": waiting for the run to end" << std::endl;
   }
 }
 

@@ -62,7 +62,8 @@ absl::Status Create(const CommandLine& program, const TokenOptions& options) {
                                options.certificate));
   // Prints only the token on standard output, so that it can be redirected to a file.
   std::cerr << "braid: " << created.entry.id << ": " << options.role << " " << options.name
-            << ", expires " << Day(created.entry.expires_at) << " (UTC)"
+            << ", expires " << Day(created.entry.expires_at)
+            << (created.entry.expires_at == 0 ? "" : " (UTC)")
             << (created.token.empty() ? "" : "; store the token now, it is not shown again")
             << std::endl;
   if (program.session.json) {

@@ -52,29 +52,6 @@ class RestartedService final : public v1::PipelineService::Service {
   std::atomic<int> num_calls_{0};
 };
 
-// A service that records how long its caller waits for a report.
-class ReportingService final : public v1::AnalysisService::Service {
- public:
-  grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest*,
-                      v1::ReportResponse*) override {
-    patience = context->deadline() - std::chrono::system_clock::now();
-    return grpc::Status::OK;
-  }
-
-  std::chrono::system_clock::duration patience = {};
-};
-
-// The metrics of many long runs take minutes to read.
-TEST(AnalysisClientTest, ReportsMayTakeHours) {
-  ReportingService service;
-  grpc::ServerBuilder builder;
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  AnalysisClient client(server->InProcessChannel({}));
-  ASSERT_TRUE(client.Report({}).ok());
-  EXPECT_GT(service.patience, std::chrono::hours(1));
-}
-
 absl::Status Watch(RestartedService* service, std::chrono::milliseconds reconnect_for,
                    std::vector<int64_t>* numbers, const std::function<void()>& on_lost = nullptr) {
   grpc::ServerBuilder builder;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/crc32c.h"
+#include "base/file_error.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -250,6 +252,29 @@ absl::Status AddEvaluationFile(const fs::path& path, int64_t* bytes, EvaluationT
   return absl::OkStatus();
 }
 
+// Damaged and encrypted files are bad input; an error of the file system is not.
+absl::Status AsBadInput(const absl::Status& status) {
+  const bool bad = absl::IsDataLoss(status) || absl::IsUnimplemented(status);
+  if (!bad || IsSystemError(status)) return status;
+  return absl::InvalidArgumentError(absl::StrCat("decontaminate.paths: ", status.message()));
+}
+
+// Calls `add` for each of the files, in order.
+absl::Status ForEachEvaluationFile(std::span<const std::string> paths,
+                                   const std::function<absl::Status(const fs::path&)>& add) {
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      RETURN_IF_ERROR(AsBadInput(add(path)));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const CorpusFiles found, FindCorpusFiles(std::span(&path, 1)));
+    RETURN_IF_ERROR(CheckSkipped(found));
+    for (const CorpusFile& file : found.files) RETURN_IF_ERROR(AsBadInput(add(file.path)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string EvaluationTexts::PlaceOf(uint32_t text) const {
@@ -260,19 +285,17 @@ std::string EvaluationTexts::PlaceOf(uint32_t text) const {
 absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths) {
   EvaluationTexts texts;
   int64_t bytes = 0;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    if (!fs::is_directory(path, error)) {
-      RETURN_IF_ERROR(AddEvaluationFile(path, &bytes, &texts));
-      continue;
-    }
-    ASSIGN_OR_RETURN(const CorpusFiles found, FindCorpusFiles(std::span(&path, 1)));
-    RETURN_IF_ERROR(CheckSkipped(found));
-    for (const CorpusFile& file : found.files) {
-      RETURN_IF_ERROR(AddEvaluationFile(file.path, &bytes, &texts));
-    }
-  }
+  RETURN_IF_ERROR(ForEachEvaluationFile(
+      paths, [&](const fs::path& path) { return AddEvaluationFile(path, &bytes, &texts); }));
   return texts;
+}
+
+absl::Status CheckEvaluationTexts(std::span<const std::string> paths) {
+  int64_t bytes = 0;
+  return ForEachEvaluationFile(paths, [&](const fs::path& path) {
+    EvaluationTexts texts;
+    return AddEvaluationFile(path, &bytes, &texts);
+  });
 }
 
 }  // namespace braid

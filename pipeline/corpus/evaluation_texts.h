@@ -43,8 +43,8 @@ struct EvaluationTexts {
 };
 
 // Reads the given files and the files of the given directories, in the order of `paths` and sorted
-// within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; DATA_LOSS for
-// damaged compressed data; those of ParquetReader; INVALID_ARGUMENT
+// within directories, without hidden ones. Errors: NOT_FOUND, PERMISSION_DENIED; INVALID_ARGUMENT
+// - for damaged compressed data, and damaged or encrypted Parquet files
 // - if the paths contain no files, or if the files or their texts exceed 1 GiB
 // - for directory entries that cannot be read or that link to directories
 // - for token files, text in UTF-16 or UTF-32, binary files, and archives or compressed files other
@@ -52,6 +52,9 @@ struct EvaluationTexts {
 // - for compressed files that expand too far
 // - for Parquet files without a text column, or with text in lists
 absl::StatusOr<EvaluationTexts> ReadEvaluationTexts(std::span<const std::string> paths);
+
+// Returns the error that ReadEvaluationTexts would return. Memory: that for the largest file.
+absl::Status CheckEvaluationTexts(std::span<const std::string> paths);
 
 }  // namespace braid
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <span>
 #include <string>
 #include <system_error>
@@ -21,6 +22,7 @@
 #include "pipeline/corpus/corpus_description.h"
 #include "pipeline/corpus/corpus_files.h"
 #include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/corpus/evaluation_texts.h"
 #include "pipeline/jobs/job_event_source.h"
 #include "pipeline/jobs/job_explanation.h"
 #include "pipeline/jobs/job_store.h"
@@ -202,9 +204,20 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
     // A repeated request returns its job even if the corpus was moved in the meantime.
     ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
-    if (!known) RETURN_IF_ERROR(CheckPathsExist(resolved));
+    if (!known) RETURN_IF_ERROR(CheckInputs(resolved));
     return jobs_->Submit(resolved, id,
                          {.principal = principal, .max_unfinished = options_.max_jobs});
+  }
+
+  // Reports evaluation text that cannot be read at once, too: a job reads it after most of its
+  // work.
+  absl::Status CheckInputs(const v1::CorpusSpec& spec) {
+    RETURN_IF_ERROR(CheckPathsExist(spec));
+    const auto& paths = spec.decontaminate().paths();
+    if (paths.empty()) return absl::OkStatus();
+    // One call at a time, because each may need several GiB.
+    const std::lock_guard lock(evaluation_mutex_);
+    return CheckEvaluationTexts(std::vector<std::string>(paths.begin(), paths.end()));
   }
 
   absl::StatusOr<v1::ListJobsResponse> Page(const v1::ListJobsRequest& request) {
@@ -276,6 +289,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   StageStore stages_;
   JobWorker worker_;  // its threads use the members above
   PrincipalQuota descriptions_;
+  std::mutex evaluation_mutex_;
   EventStreams<v1::JobEvent> watches_;  // its thread uses the members above
 };
 

@@ -147,6 +147,23 @@ TEST(EvaluationTextsTest, RefusesFilesThatExpandTooFarForGood) {
   }
 }
 
+TEST(EvaluationTextsTest, RefusesDamagedFilesAsBadInput) {
+  const CraftedFiles files;
+  const std::string whole = Gzip(RandomLines(1, 10'000));
+  std::string parquet = *ReadFile(BRAID_TESTS_DIR "/formats/parquet/golden/gzip-1.parquet");
+  parquet[38] = static_cast<char>(parquet[38] ^ 1);  // in its first page
+  const std::string good = files.Write("good.txt", "text").string();
+  for (const std::string& path :
+       {files.Write("cut.txt.gz", whole.substr(0, whole.size() / 2)).string(),
+        files.Write("a.parquet", parquet).string()}) {
+    const std::vector<std::string> paths = {good, path};
+    EXPECT_FAILS(ReadEvaluationTexts(paths), absl::StatusCode::kInvalidArgument,
+                 "decontaminate.paths: " + path);
+    EXPECT_EQ(CheckEvaluationTexts(paths), ReadEvaluationTexts(paths).status());
+  }
+  EXPECT_TRUE(CheckEvaluationTexts(std::vector{good}).ok());
+}
+
 TEST(EvaluationTextsTest, RefusesEntriesOfDirectoriesThatAreNotRead) {
   const CraftedFiles files;
   files.Write("t/a.txt", "text");

@@ -195,6 +195,22 @@ TEST_F(PipelineServiceTest, MissingPathIsRefusedWithoutAJob) {
   EXPECT_THAT(status.error_message(), HasSubstr("/no/such/corpus.jsonl"));
 }
 
+TEST_F(PipelineServiceTest, DamagedEvaluationTextIsRefusedWithoutAJob) {
+  PipelineServer server(home_);
+  const fs::path file = NewDirectory() / "cut.jsonl.gz";
+  std::ofstream(file, std::ios::binary) << "\x1f\x8b\x08";
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.mutable_decontaminate()->add_paths(file.string());
+  v1::Job job;
+  const grpc::Status status = Submit(server, spec, "", &job);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("decontaminate.paths: " + file.string()));
+  v1::ListJobsResponse jobs;
+  ASSERT_TRUE(
+      Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &jobs).ok());
+  EXPECT_EQ(jobs.jobs_size(), 0);
+}
+
 TEST_F(PipelineServiceTest, ThePrefixOfAnIndexedDatasetIsNoMissingPath) {
   const fs::path prefix = NewDirectory() / "text";
   for (const char* extension : {".bin", ".idx"}) std::ofstream(prefix.string() + extension);

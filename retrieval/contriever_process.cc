@@ -58,34 +58,42 @@ std::optional<std::chrono::nanoseconds> ProcessorTime(pid_t pid) {
 }
 
 // Recognizes a process that hangs while it is waited for. A slow encoder may take an hour for a
-// call, so the duration of a call says little; but it uses processor time all along.
+// call, so the duration of a call says little; but it uses processor time all along. A process that
+// uses it without an end is recognized late, after `max_call`.
 class HangWatch {
  public:
-  HangWatch(pid_t pid, std::chrono::milliseconds max_idle) : pid_(pid), max_idle_(max_idle) {}
+  HangWatch(pid_t pid, const ContrieverProcessOptions& options)
+      : pid_(pid), max_idle_(options.max_idle), max_call_(options.max_call) {}
 
-  // Returns DEADLINE_EXCEEDED if the process has used no processor time for `max_idle`. Called
-  // several times a second during a wait.
+  // Returns DEADLINE_EXCEEDED if the process has used no processor time for `max_idle`, or was
+  // waited for during `max_call`. Called several times a second during a wait.
   absl::Status Check() {
     // A longer pause means that this process was stopped, and the other probably with it.
     constexpr std::chrono::nanoseconds kLongestPause = std::chrono::seconds(1);
-    const std::chrono::nanoseconds pause = std::chrono::steady_clock::now() - checked_;
-    checked_ += pause;
+    const auto now = std::chrono::steady_clock::now();
+    const auto pause =
+        std::min<std::chrono::nanoseconds>(now - std::exchange(checked_, now), kLongestPause);
     const std::optional<std::chrono::nanoseconds> used = ProcessorTime(pid_);
     const bool is_idle = used.has_value() && used == used_;
     used_ = used;
-    idle_ = is_idle ? idle_ + std::min(pause, kLongestPause) : std::chrono::nanoseconds(0);
-    if (idle_ < max_idle_) return absl::OkStatus();
-    return absl::DeadlineExceededError(
-        absl::StrCat(kProgramName, " hangs: process ", pid_, " used no processor time for ",
-                     static_cast<double>(max_idle_.count()) / 1000, " s"));
+    idle_ = is_idle ? idle_ + pause : std::chrono::nanoseconds(0);
+    waited_ += pause;
+    if (idle_ >= max_idle_) return Hangs("used no processor time for ", max_idle_);
+    return waited_ >= max_call_ ? Hangs("has not answered for ", max_call_) : absl::OkStatus();
   }
 
  private:
+  absl::Status Hangs(const char* what, std::chrono::milliseconds time) const {
+    return absl::DeadlineExceededError(absl::StrCat(kProgramName, " hangs: process ", pid_, " ",
+                                                    what, static_cast<double>(time.count()) / 1000,
+                                                    " s"));
+  }
+
   const pid_t pid_;
-  const std::chrono::milliseconds max_idle_;
+  const std::chrono::milliseconds max_idle_, max_call_;
   std::chrono::steady_clock::time_point checked_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::nanoseconds> used_;
-  std::chrono::nanoseconds idle_{0};
+  std::chrono::nanoseconds idle_{0}, waited_{0};
 };
 
 }  // namespace
@@ -146,7 +154,7 @@ class ContrieverProcess::Child {
   // Returns the check for one wait for the process: that of the options, then whether it hangs.
   StopCheck KeepGoing(const ContrieverProcessOptions& options) const {
     return [keep_going = options.keep_going,
-            watch = HangWatch(pid(), options.max_idle)]() mutable -> absl::Status {
+            watch = HangWatch(pid(), options)]() mutable -> absl::Status {
       if (keep_going) RETURN_IF_ERROR(keep_going());
       return watch.Check();
     };

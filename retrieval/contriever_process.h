@@ -40,6 +40,9 @@ struct ContrieverProcessOptions {
   // Maximum time that the process may spend on texts, or on reading the model, without using any
   // processor time. After that it hangs: it is killed and counts as dead.
   std::chrono::milliseconds max_idle{300'000};
+  // Maximum time for 256 texts, or for reading the model, even if processor time is used. After
+  // that it hangs, too.
+  std::chrono::milliseconds max_call = std::chrono::hours(6);
 };
 
 // Thread-safe; concurrent calls alternate after every 256 texts.

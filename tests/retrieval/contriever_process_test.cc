@@ -144,6 +144,16 @@ TEST_F(ContrieverProcessTest, ReplacesAProcessThatHangs) {
                absl::StatusCode::kDeadlineExceeded, "braid-embedder hangs", "for 0.2 s");
 }
 
+TEST_F(ContrieverProcessTest, EndsAProcessThatComputesWithoutAnEnd) {
+  const std::filesystem::path program = scratch_ / "spins";
+  PutFile(program, "#!/bin/sh\nwhile :; do :; done\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  setenv("BRAID_EMBEDDER_PROGRAM", program.c_str(), 1);
+  EXPECT_FAILS(Start({.max_call = std::chrono::milliseconds(500)}),
+               absl::StatusCode::kDeadlineExceeded, "braid-embedder hangs",
+               "has not answered for 0.5 s");
+}
+
 TEST_F(ContrieverProcessTest, ServesManyThreads) {
   const ContrieverProcess& embedder = Shared();
   std::mt19937 random(1);

@@ -77,7 +77,7 @@ absl::StatusOr<Frame> Receive(int socket, const StopCheck& keep_going) {
   RETURN_IF_ERROR(
       Transfer(socket, reinterpret_cast<char*>(&header), sizeof(header), POLLIN, keep_going, recv));
   if (header.bytes > kMaxFrameBytes) {
-    return absl::DataLossError(absl::StrCat("malformed frame of ", header.bytes, " bytes"));
+    return absl::InternalError(absl::StrCat("malformed frame of ", header.bytes, " bytes"));
   }
   Frame frame{header.code, header.count, std::string(header.bytes, '\0')};
   RETURN_IF_ERROR(
@@ -99,13 +99,13 @@ std::string PackTexts(std::span<const std::string_view> texts) {
 absl::StatusOr<std::vector<std::string_view>> UnpackTexts(const Frame& frame) {
   const size_t count = frame.count;
   std::string_view sizes = frame.bytes, rest = frame.bytes;
-  if (rest.size() < 4 * count) return absl::DataLossError("malformed frame of texts");
+  if (rest.size() < 4 * count) return absl::InternalError("malformed frame of texts");
   rest.remove_prefix(4 * count);
   std::vector<std::string_view> texts;
   for (size_t i = 0; i < count; ++i) {
     uint32_t size;
     std::memcpy(&size, sizes.data() + 4 * i, sizeof(size));
-    if (size > rest.size()) return absl::DataLossError("malformed frame of texts");
+    if (size > rest.size()) return absl::InternalError("malformed frame of texts");
     texts.push_back(rest.substr(0, size));
     rest.remove_prefix(size);
   }
@@ -153,7 +153,7 @@ absl::StatusOr<int64_t> EmbedderConnection::Embed(std::span<const std::string_vi
   ASSIGN_OR_RETURN(const Frame frame, Receive(socket_, keep_going));
   const bool complete =
       frame.code != 0 || frame.bytes.size() == vectors.size_bytes() + sizeof(int64_t);
-  if (!complete) return absl::DataLossError("malformed frame of vectors");
+  if (!complete) return absl::InternalError("malformed frame of vectors");
   usable_ = true;
   RETURN_IF_ERROR(frame.status());
   int64_t num_truncated;

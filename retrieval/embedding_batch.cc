@@ -1,9 +1,9 @@
 #include "retrieval/embedding_batch.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "retrieval/document_vectors.h"
 
 namespace braid {
 namespace {
@@ -48,13 +48,18 @@ absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
 absl::Status CheckEmbeddingAnswer(const v1::EmbedResponse& answer, int64_t num_texts,
                                   int32_t dimension) {
   const auto& values = answer.values();
-  const bool finite = std::ranges::all_of(values, [](float v) { return std::isfinite(v); });
-  const bool counted = answer.num_truncated() >= 0 && answer.num_truncated() <= num_texts;
-  if (values.size() == num_texts * dimension && finite && counted) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "malformed answer: got ", values.size(), " values", finite ? "" : " (not all finite)",
-      " and ", answer.num_truncated(), " truncated texts for batch ", answer.batch(), ", expected ",
-      num_texts * dimension, " values of ", num_texts, " texts"));
+  if (values.size() != num_texts * dimension || answer.num_truncated() < 0 ||
+      answer.num_truncated() > num_texts) {
+    return absl::InternalError(absl::StrCat("malformed answer: got ", values.size(), " values and ",
+                                            answer.num_truncated(), " truncated texts for batch ",
+                                            answer.batch(), ", expected ", num_texts * dimension,
+                                            " values of ", num_texts, " texts"));
+  }
+  const absl::Status unit =
+      CheckUnitVectors({values.data(), static_cast<size_t>(values.size())}, dimension);
+  if (unit.ok()) return unit;
+  return absl::InternalError(
+      absl::StrCat("malformed answer: batch ", answer.batch(), ": ", unit.message()));
 }
 
 }  // namespace braid

@@ -32,8 +32,9 @@ absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
     std::span<const std::string_view> texts, int32_t dimension, int64_t target_bytes,
     int64_t target_texts);
 
-// Checks that an answer has `dimension` finite values for each of `num_texts` texts and counts at
-// most that many of them as truncated. Errors: DATA_LOSS.
+// Checks that an answer has a vector of norm 1 or 0 for each of `num_texts` texts and counts at
+// most that many of them as truncated. INTERNAL otherwise: the server is at fault, not the corpus,
+// so a job tries again and keeps what is embedded.
 absl::Status CheckEmbeddingAnswer(const v1::EmbedResponse& answer, int64_t num_texts,
                                   int32_t dimension);
 

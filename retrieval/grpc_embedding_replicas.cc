@@ -165,7 +165,7 @@ absl::Status EmbeddingReplicas::TakeAnswer(const v1::EmbedResponse& answer, Repl
   // Signs of life count too: the deadline limits silence, not the time for a batch.
   replica->waiting_since = Clock::now();
   if (!in_turn) {
-    return replica->Locate(absl::DataLossError(absl::StrCat(
+    return replica->Locate(absl::InternalError(absl::StrCat(
         "got an answer for batch ", answer.batch(), ", expected one for ",
         replica->unanswered.empty() ? "no batch" : absl::StrCat(replica->unanswered.front()))));
   }

@@ -35,5 +35,17 @@ TEST(SplitIntoBatchesTest, ABatchBeginsAtEachMultipleOfTheNumberOfTexts) {
   EXPECT_THAT(Batches(texts, 100, 4), ElementsAre(Pair(0, 2), Pair(2, 4), Pair(4, 8), Pair(8, 10)));
 }
 
+TEST(CheckEmbeddingAnswerTest, RefusesAWrongNumberOfValuesOrTruncatedTexts) {
+  v1::EmbedResponse answer;
+  for (const float value : {1.0f, 0.0f, 0.0f, -1.0f}) answer.add_values(value);
+  answer.set_num_truncated(2);
+  EXPECT_OK(CheckEmbeddingAnswer(answer, 2, 2));
+  EXPECT_FAILS(CheckEmbeddingAnswer(answer, 3, 2), absl::StatusCode::kInternal,
+               "got 4 values and 2 truncated texts", "expected 6 values of 3 texts");
+  EXPECT_FAILS(CheckEmbeddingAnswer(answer, 1, 4), absl::StatusCode::kInternal, "truncated");
+  answer.set_num_truncated(-1);
+  EXPECT_FAILS(CheckEmbeddingAnswer(answer, 2, 2), absl::StatusCode::kInternal, "truncated");
+}
+
 }  // namespace embedding_batch_test
 }  // namespace braid

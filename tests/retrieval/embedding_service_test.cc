@@ -16,6 +16,7 @@
 #include "braid/v1/embedding.grpc.pb.h"
 #include "retrieval/embedding_client.h"
 #include "retrieval/hashing_embedder.h"
+#include "tests/base/status_matchers.h"
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
@@ -266,7 +267,7 @@ class SlowEmbedder final : public Embedder {
     std::this_thread::sleep_for(pause_);
     ++num_calls;
     largest_batch = std::max<size_t>(largest_batch, texts.size());
-    for (size_t i = 0; i < texts.size(); ++i) vectors[i] = static_cast<float>(texts[i].size());
+    for (size_t i = 0; i < texts.size(); ++i) vectors[i] = texts[i].size() > 5 ? -1.0f : 1.0f;
     return std::ranges::count_if(texts, [](std::string_view text) { return text.size() > 5; });
   }
 
@@ -337,12 +338,19 @@ TEST(EmbeddingServiceTest, RefusesABatchWhoseAnswerIsTooLarge) {
   EXPECT_THAT(status.error_message(), testing::HasSubstr("got 1100 texts, expected at most 976"));
 }
 
-TEST(EmbeddingClientTest, RefusesAnswersThatAreNotFinite) {
+// Such vectors would be stored, and every later job would reuse them. INTERNAL, because a job that
+// fails with DATA_LOSS discards what is embedded.
+TEST(EmbeddingClientTest, RefusesVectorsThatAreNotFiniteOrNotNormalized) {
   const auto embedder = std::make_shared<ScriptedEmbedder>();
-  embedder->value = std::nanf("");
   Server server(embedder);
   const auto client = Connect({.addresses = {server.address()}});
-  EXPECT_TRUE(absl::IsDataLoss(EmbedStatus(*client, "x")));
+  for (const float value : {std::nanf(""), 0.6f, 1e30f}) {
+    embedder->value = value;
+    EXPECT_FAILS(EmbedStatus(*client, "x"), absl::StatusCode::kInternal, server.address(),
+                 "malformed answer: batch 0: vector 0 has squared norm");
+  }
+  embedder->value = std::sqrt(0.5f);
+  EXPECT_OK(EmbedStatus(*client, "x"));
 }
 
 TEST(EmbeddingClientTest, RefusesServersThatDisagree) {

@@ -52,6 +52,13 @@ absl::Status ForEach(
   return failure.status();
 }
 
+// Returns the error for a shard that its server lost as often as it was filled. UNAVAILABLE, not
+// the code of `cause`: the server is at fault, so a job keeps its results and tries again.
+absl::Status LostEachTime(const absl::Status& cause, int times) {
+  return absl::UnavailableError(
+      absl::StrCat(cause.message(), " (after it was filled ", times, " times)"));
+}
+
 }  // namespace
 
 ShardRange ShardRange::Of(int64_t n, int64_t num_shards, int64_t i) {
@@ -159,7 +166,7 @@ absl::Status ShardedCorpus::Fill(const Shard& shard, const NeighborClient::Stop&
       shard.client->Drop(shard.name, kDropDeadline).IgnoreError();
     }
   }
-  return status;
+  return LostEachTime(status, kMostAttempts);
 }
 
 absl::Status ShardedCorpus::Refill(Shard* shard, int64_t generation, const absl::Status& cause,
@@ -167,8 +174,7 @@ absl::Status ShardedCorpus::Refill(Shard* shard, int64_t generation, const absl:
   const std::lock_guard lock(shard->filling);
   if (shard->generation != generation) return absl::OkStatus();  // another thread has filled it
   if (shard->refills_in_a_row >= options_.max_refills) {
-    return absl::Status(cause.code(), absl::StrCat(cause.message(), " (after it was filled again ",
-                                                   options_.max_refills, " times)"));
+    return LostEachTime(cause, options_.max_refills);
   }
   ++shard->refills_in_a_row;
   if (absl::IsDataLoss(cause)) shard->client->Drop(shard->name, kDropDeadline).IgnoreError();

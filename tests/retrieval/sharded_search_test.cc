@@ -89,6 +89,34 @@ class LateService final : public v1::NeighborService::Service {
   int calls_ = 0;
 };
 
+// Stores nothing: every sealed shard turns out to be damaged.
+class DamagedService final : public v1::NeighborService::Service {
+  grpc::Status Describe(grpc::ServerContext*, const v1::DescribeShardRequest*,
+                        v1::ShardDescription*) override {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no shard");
+  }
+  grpc::Status Create(grpc::ServerContext*, const v1::CreateShardRequest*,
+                      v1::CreateShardResponse*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status Add(grpc::ServerContext*, const v1::AddVectorsRequest*,
+                   v1::AddVectorsResponse*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status Seal(grpc::ServerContext*, const v1::SealShardRequest*,
+                    v1::SealShardResponse*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status Search(grpc::ServerContext*, const v1::SearchRequest*,
+                      v1::SearchResponse*) override {
+    return grpc::Status(grpc::StatusCode::DATA_LOSS, "bad checksum");
+  }
+  grpc::Status Drop(grpc::ServerContext*, const v1::DropShardRequest*,
+                    v1::DropShardResponse*) override {
+    return grpc::Status::OK;
+  }
+};
+
 class ShardedSearchTest : public testing::Test {
  protected:
   ShardedSearchTest()
@@ -255,6 +283,22 @@ TEST_F(ShardedSearchTest, FillsALostShardAgain) {
                   .ok());
   EXPECT_EQ(ids, expected_ids);
   EXPECT_EQ(scores, expected_scores);
+}
+
+// With DATA_LOSS, a job would discard the neighbors that it has found.
+TEST_F(ShardedSearchTest, AServerThatAlwaysLosesItsShardIsUnavailable) {
+  const std::vector<float> values = RandomDocuments(20, 16, 6);
+  const LocalServer server(std::make_unique<DamagedService>());
+  const auto corpus = MakeCorpus({.addresses = {server.address()}});
+  ASSERT_TRUE(corpus->Load({values, 20, 16}, {}, nullptr).ok());
+  const std::vector<uint32_t> documents = {0, 1};
+  std::vector<uint32_t> ids(10);
+  std::vector<float> scores(10);
+  const absl::Status status = corpus->MakeExactSearch(5)->Find(documents, {ids, scores}, nullptr);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr(server.address()),
+                             testing::HasSubstr("bad checksum (after it was filled 3 times)")));
 }
 
 TEST_F(ShardedSearchTest, ErrorsNameTheServerAndShardThatDoNotAnswer) {

@@ -102,6 +102,8 @@ absl::Status AddFile(const fs::path& given, CorpusFiles* found) {
     if (std::ranges::any_of(found->files, is_path)) return absl::OkStatus();
   }
   if (!kind) {
+    // A pipe of the shell, such as /dev/fd/63, has no extension either.
+    RETURN_IF_ERROR(ReadableFileVersion(path).status());
     return absl::InvalidArgumentError(
         absl::StrCat("corpus path ", path.string(), ": unknown kind of file: got the extension \"",
                      path.extension().string(),
@@ -201,7 +203,11 @@ absl::Status AddPath(const std::string& given, const KeepListing& next_entry, Co
     return absl::NotFoundError(absl::StrCat("corpus path ", given, ": no such file or directory",
                                             within, "; check the spelling of the path"));
   }
-  if (error) return SystemError("read", path, error.value());
+  if (error) {
+    const absl::Status failed = SystemError("read", path, error.value());
+    const bool loop = error == std::errc::too_many_symbolic_link_levels;
+    return loop ? absl::InvalidArgumentError(failed.message()) : failed;
+  }
   if (fs::is_directory(status)) return AddDirectory(path, next_entry, found);
   return AddFile(path, found);
 }

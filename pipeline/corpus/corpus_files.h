@@ -60,8 +60,8 @@ bool IsIndexedDatasetPrefix(const std::filesystem::path& path);
 // indexed dataset, and all other files are text.
 // Opens no file, so the call cannot block on a FIFO.
 // Errors: NOT_FOUND and PERMISSION_DENIED for a given path; INVALID_ARGUMENT for a given path that
-// is a FIFO, socket or device or has an unknown extension, and when there is no file; those of
-// `keep_listing`.
+// is a FIFO, socket, device or loop of links or has an unknown extension, and when there is no
+// file; those of `keep_listing`.
 absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
                                             const KeepListing& keep_listing = {});
 

@@ -225,7 +225,8 @@ TEST_F(MalformedCorpusTest, RefusesSpecialFilesByNameWithoutBlocking) {
        std::map<std::string, std::string>{{Path("pipe.jsonl"), "a FIFO"},
                                           {Path("link.jsonl"), "a FIFO"},
                                           {socket_name, "a socket"},
-                                          {Path("zero.jsonl"), "a device"}}) {
+                                          {Path("zero.jsonl"), "a device"},
+                                          {"/dev/zero", "a device"}}) {
     const Outcome outcome = ReadAfterGood(path);
     EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(outcome.message(), AllOf(HasSubstr(path), HasSubstr(kind)));
@@ -236,6 +237,13 @@ TEST_F(MalformedCorpusTest, RefusesSpecialFilesByNameWithoutBlocking) {
   const Outcome directory = Read({files_.directory().string()});
   EXPECT_TRUE(directory.status.ok()) << directory.status;
   EXPECT_EQ(directory.Rejects(), "not a file 3");
+}
+
+TEST_F(MalformedCorpusTest, ALinkToItselfIsBadInput) {
+  fs::create_symlink("loop.jsonl", Path("loop.jsonl"));
+  const Outcome outcome = ReadAfterGood(Path("loop.jsonl"));
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument) << outcome.status;
+  EXPECT_THAT(outcome.message(), HasSubstr(Path("loop.jsonl").string()));
 }
 
 TEST_F(MalformedCorpusTest, ReadsADirectoryNamedLikeAFileAsADirectory) {

@@ -120,10 +120,14 @@ absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Re
   absl::Status status = StrictFailure();
   const int64_t pause_bytes = bytes_read() + kMaxBytesPerStep;
   const int64_t pause_records = num_records() + kMaxRecordsPerStep;
+  // Few bytes of a compressed file may be many blank lines.
+  int64_t passed = 0;
   while (status.ok() && ready_.empty() && next_file_ < files_.files.size() &&
          rejects_.size() < kMaxRejectsPerStep && bytes_read() < pause_bytes &&
-         num_records() < pause_records) {
+         num_records() < pause_records && passed < kMaxBytesPerStep) {
+    const int64_t before = position_in_file();
     status = Advance();
+    passed += std::max<int64_t>(position_in_file() - before, 0);
     status.Update(StrictFailure());
   }
   std::ranges::move(rejects_, std::back_inserter(*rejects));
@@ -142,7 +146,7 @@ absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Re
 std::optional<CorpusPosition> CorpusReader::position() const {
   if (!ready_.empty() || !rejects_.empty()) return std::nullopt;
   return CorpusPosition{.file = static_cast<int64_t>(next_file_),
-                        .offset = records_ != nullptr ? records_->position() : 0,
+                        .offset = position_in_file(),
                         .inside_file = records_ != nullptr,
                         .text_field = records_ != nullptr ? records_->text_field() : "",
                         .seen_an_object = seen_an_object_,

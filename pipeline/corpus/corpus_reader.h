@@ -156,6 +156,7 @@ class CorpusReader {
   absl::Status StrictFailure() const;
   absl::Status CheckNotEmpty() const;
   const CorpusFile& file() const { return files_.files[next_file_]; }
+  int64_t position_in_file() const { return records_ != nullptr ? records_->position() : 0; }
 
   const v1::IngestConfig config_;
   const RecordSettings settings_;

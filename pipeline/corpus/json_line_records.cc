@@ -67,7 +67,8 @@ absl::StatusOr<Record> JsonLineRecords::Next(const CorpusSoFar& so_far) {
     return Record{.kind = RecordKind::kReject, .reason = "utf-16 or utf-32", .is_last = true};
   }
   if (line.too_long) return RejectAt(line.offset, "too long");
-  if (IsBlank(line.text)) return Record{.kind = RecordKind::kBlank, .offset = line.offset};
+  if (line.unfinished || IsBlank(line.text))
+    return Record{.kind = RecordKind::kBlank, .offset = line.offset};
   return Parse(line, so_far);
 }
 

@@ -12,6 +12,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{256} << 10;
+constexpr size_t kMostSkippedBytes = size_t{16} << 20;
 constexpr std::string_view kLineReaderByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
@@ -41,17 +42,24 @@ absl::StatusOr<bool> LineReader::Fill() {
   return size > 0;
 }
 
-absl::StatusOr<bool> LineReader::SkipRestOfLine() {
-  while (true) {
+// Skips a part of the line that starts at *long_line_.
+absl::Status LineReader::SkipLongLine(Line* line) {
+  *line = {.text = {}, .offset = *long_line_, .unfinished = true};
+  for (size_t skipped = 0; line->unfinished && skipped < kMostSkippedBytes;) {
     const size_t newline = pending().find('\n');
-    if (newline != std::string_view::npos) {
-      Use(newline + 1);
-      return true;
+    bool ends = newline != std::string_view::npos;
+    const size_t size = ends ? newline + 1 : pending().size();
+    Use(size);
+    skipped += size;
+    if (!ends) {
+      ASSIGN_OR_RETURN(const bool more, Fill());
+      ends = !more;
     }
-    Use(pending().size());
-    ASSIGN_OR_RETURN(const bool more, Fill());
-    if (!more) return true;
+    line->unfinished = !ends;
   }
+  line->too_long = !line->unfinished;
+  if (line->too_long) long_line_.reset();
+  return absl::OkStatus();
 }
 
 absl::Status LineReader::SkipTo(int64_t offset, const std::function<absl::Status()>& keep_going) {
@@ -67,6 +75,10 @@ absl::Status LineReader::SkipTo(int64_t offset, const std::function<absl::Status
 }
 
 absl::StatusOr<bool> LineReader::Next(Line* line) {
+  if (long_line_) {
+    RETURN_IF_ERROR(SkipLongLine(line));
+    return true;
+  }
   size_t newline = pending().find('\n');
   while (newline == std::string_view::npos && pending().size() <= max_line_bytes_) {
     const size_t searched = pending().size();
@@ -78,8 +90,9 @@ absl::StatusOr<bool> LineReader::Next(Line* line) {
   const size_t size = std::min(newline, pending().size());
   *line = {.text = pending().substr(0, size), .offset = offset_, .too_long = false};
   if (size > max_line_bytes_) {
-    *line = {.text = {}, .offset = offset_, .too_long = true};
-    return SkipRestOfLine();
+    long_line_ = offset_;
+    RETURN_IF_ERROR(SkipLongLine(line));
+    return true;
   }
   if (offset_ == 0 && line->text.starts_with(kLineReaderByteOrderMark)) {
     line->text.remove_prefix(kLineReaderByteOrderMark.size());

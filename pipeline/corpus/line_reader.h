@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Line {
   // The byte of the source at which the line starts.
   int64_t offset = 0;
   bool too_long = false;
+  // The line is too long, and its end is not reached yet; the next call continues to skip it.
+  bool unfinished = false;
 };
 
 // A reader of one source. Not thread-safe.
@@ -33,7 +36,8 @@ class LineReader {
   LineReader(std::unique_ptr<TextSource> source, int64_t max_line_bytes);
 
   // Reads the next line; returns false after the last one, which needs no newline. An error of the
-  // source is returned after all complete lines before it; the incomplete line is dropped.
+  // source is returned after all complete lines before it; the incomplete line is dropped. Reads
+  // little more than the maximum length, so that a caller can check for cancellation.
   absl::StatusOr<bool> Next(Line* line);
 
   // Moves to the line that starts at `offset`. Calls `keep_going` for every chunk read and returns
@@ -47,7 +51,7 @@ class LineReader {
 
  private:
   absl::StatusOr<bool> Fill();
-  absl::StatusOr<bool> SkipRestOfLine();
+  absl::Status SkipLongLine(Line* line);
   std::string_view pending() const { return {buffer_.data() + begin_, end_ - begin_}; }
   void Use(size_t bytes);
 
@@ -56,7 +60,8 @@ class LineReader {
   std::vector<char> buffer_;
   size_t begin_ = 0;  // start of the bytes read but not yet returned
   size_t end_ = 0;
-  int64_t offset_ = 0;  // position of begin_ in the source
+  int64_t offset_ = 0;                // position of begin_ in the source
+  std::optional<int64_t> long_line_;  // start of the line that is being skipped
 };
 
 }  // namespace braid

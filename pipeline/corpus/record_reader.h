@@ -28,7 +28,7 @@ enum class RecordKind {
   kReject,    // a record without a document, for `reason`
   kDamage,    // the rest of the file, or of a row group, which cannot be read, for `reason`
   kFiltered,  // `num_filtered` records that the filter does not keep
-  kBlank,     // a line without a record
+  kBlank,     // a line without a record, or a part of a long one
   kEnd,
 };
 

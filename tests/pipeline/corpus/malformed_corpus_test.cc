@@ -378,5 +378,22 @@ TEST_F(MalformedCorpusTest, ReturnsRegularlyWhileNothingIsAccepted) {
   EXPECT_LE(most, 1000u) << "a caller has to bound its memory and check for cancellation";
 }
 
+TEST_F(MalformedCorpusTest, ReturnsRegularlyInALongLineAndAmongBlankOnes) {
+  std::string blank(size_t{150} << 20, ' ');
+  for (size_t end = 1023; end < blank.size(); end += 1024) blank[end] = '\n';
+  const fs::path line = files_.Write("line.jsonl", "");
+  fs::resize_file(line, blank.size());  // zeros
+  v1::IngestConfig config;
+  config.set_max_expansion_ratio(1 << 20);
+  for (const fs::path& path : {line, files_.Write("blank.jsonl.zst", Zstd(blank))}) {
+    const auto reader = CorpusReader::Open(std::vector{path.string()}, config).value();
+    Document document;
+    std::vector<Reject> rejects;
+    int num_returns = 0;
+    while (reader->Next(&document, &rejects).ok()) ++num_returns;
+    EXPECT_GE(num_returns, 2) << path;
+  }
+}
+
 }  // namespace malformed_corpus_test
 }  // namespace braid

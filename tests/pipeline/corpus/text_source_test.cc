@@ -55,7 +55,8 @@ TEST(TextSourceTest, ConcatenatesMembersAndFrames) {
   EXPECT_EQ(*ReadAll(files.Write("m.zst", zstd), 4096), text);
 }
 
-// Headers and trailers of such small members lie across the ends of the reader's buffer in every way.
+// Headers and trailers of such small members lie across the ends of the reader's buffer in every
+// way.
 TEST(TextSourceTest, ConcatenatesTinyMembers) {
   const CraftedFiles files;
   std::string text, gzip;
@@ -138,6 +139,27 @@ TEST(LineReaderTest, SkipsLinesOverTheLimitAndContinues) {
   while (*reader.Next(&line)) lines.emplace_back(line.text, line.too_long);
   EXPECT_THAT(lines, testing::ElementsAre(std::pair("a", false), std::pair("", true),
                                           std::pair("b", false), std::pair("", true)));
+}
+
+// Otherwise a job could not be cancelled while it skips a line of many gigabytes.
+TEST(LineReaderTest, ReturnsWhileItSkipsALongLine) {
+  const CraftedFiles files;
+  const auto path = files.Write("l.txt", "a\n");
+  std::filesystem::resize_file(path, 2 + (int64_t{100} << 20));  // zeros
+  LineReader reader(*TextSource::Open(path), 1 << 20);
+  Line line;
+  ASSERT_TRUE(*reader.Next(&line));
+  EXPECT_EQ(line.text, "a");
+  int num_parts = 0;
+  for (int64_t before = 2; *reader.Next(&line) && line.unfinished; before = reader.offset()) {
+    ++num_parts;
+    EXPECT_LE(reader.offset() - before, int64_t{18} << 20);
+    EXPECT_FALSE(line.too_long);
+  }
+  EXPECT_GE(num_parts, 5);
+  EXPECT_TRUE(line.too_long);
+  EXPECT_EQ(line.offset, 2);
+  EXPECT_FALSE(*reader.Next(&line));
 }
 
 TEST(LineReaderTest, AgreesWithSplittingTheWholeText) {

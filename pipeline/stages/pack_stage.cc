@@ -33,6 +33,7 @@ constexpr int32_t kPackFormatVersion = 3;
 constexpr int64_t kInstancesPerReport = 256;
 constexpr size_t kPackDocumentsPerReport = 1024;
 constexpr int64_t kTextBytesPerToken = 4;  // approximately
+constexpr int64_t kShortestSequence = 2;   // that pack.sequence_length may be
 constexpr char kHeldoutStep[] = "heldout";
 constexpr int64_t kMinHeldoutTokens = 2;  // one input and one target
 
@@ -97,8 +98,10 @@ absl::StatusOr<InstanceLayout> DatasetPacker::LayOut() const {
   if (got >= needed) return layout;
   return absl::FailedPreconditionError(absl::StrCat(
       "pack.sequence_length ", resolved_.pack().sequence_length(), " exceeds the corpus: got ", got,
-      " training tokens, expected at least ", needed,
-      " for one instance; lower pack.sequence_length to at most ", got - 1, " or add documents"));
+      " training tokens, expected at least ", needed, " for one instance; ",
+      got > kShortestSequence
+          ? absl::StrCat("lower pack.sequence_length to at most ", got - 1, " or add documents")
+          : "add documents"));
 }
 
 absl::StatusOr<PackedInstances> DatasetPacker::PackInstances() {

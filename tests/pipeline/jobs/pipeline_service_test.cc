@@ -187,6 +187,21 @@ TEST_F(PipelineServiceTest, TheDefaultVocabularyFitsOneSmallDocument) {
   EXPECT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED) << Get(server, id).error();
 }
 
+// No pack.sequence_length is short enough.
+TEST_F(PipelineServiceTest, ACorpusOfTwoTokensNeedsMoreDocuments) {
+  const fs::path small = NewDirectory() / "small.jsonl";
+  std::ofstream(small) << R"({"text":"x"})";
+  v1::CorpusSpec spec;
+  spec.add_paths(small.string());
+  spec.mutable_pack()->set_heldout_fraction(0);
+  spec.set_num_threads(1);
+  PipelineServer server(home_);
+  const std::string id = MustSubmit(server, spec);
+  Watch(server, id);
+  EXPECT_THAT(Get(server, id).error(),
+              HasSubstr("got 2 training tokens, expected at least 4097 for one instance; add"));
+}
+
 TEST_F(PipelineServiceTest, MissingPathIsRefusedWithoutAJob) {
   PipelineServer server(home_);
   v1::Job job;

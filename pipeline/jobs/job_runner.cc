@@ -81,6 +81,7 @@ class JobRun {
                                               const Work& work);
   StageMeter Meter(const std::string& stage, const std::string& unit) const;
   absl::Status Report(const std::string& key, v1::StageProgress progress);
+  absl::Status KeepGoing() const;
   // Records which servers the current stage waits for; called from any thread.
   void SetWaiting(const std::string& what);
 
@@ -124,6 +125,10 @@ absl::Status JobRun::Report(const std::string& key, v1::StageProgress progress) 
     progress.set_waiting(waiting_);
   }
   hooks_.report(progress);
+  return KeepGoing();
+}
+
+absl::Status JobRun::KeepGoing() const {
   return hooks_.stop() ? absl::CancelledError("the job was asked to stop") : absl::OkStatus();
 }
 
@@ -161,9 +166,10 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
 }
 
 absl::Status JobRun::RunIngest() {
-  const absl::StatusOr<std::string> key = IngestKey(spec_);
+  const auto keep_listing = [this] { return KeepGoing(); };
+  const absl::StatusOr<std::string> key = IngestKey(spec_, keep_listing);
   ASSIGN_OR_RETURN(ingest_, Stage("ingest", "bytes", key, [&](const auto& progress, auto* stage) {
-                     return Ingest(spec_, *key, progress, stage);
+                     return Ingest(spec_, *key, keep_listing, progress, stage);
                    }));
   ingest_key_ = *key;
   ASSIGN_OR_RETURN(documents_, DocumentStore::Open(ingest_));

@@ -30,6 +30,7 @@ namespace {
 constexpr int32_t kIngestFormatVersion = 1;
 constexpr char kIngestSummaryName[] = "ingest.json";
 constexpr int64_t kIngestDocumentsPerReport = 256;
+constexpr size_t kFilesPerCheck = 64;
 
 std::vector<std::string> Paths(const v1::CorpusSpec& resolved) {
   return {resolved.paths().begin(), resolved.paths().end()};
@@ -162,6 +163,7 @@ class IdHashLog {
 class IngestRun {
  public:
   static absl::StatusOr<IngestRun> Resume(const v1::CorpusSpec& resolved,
+                                          const KeepListing& keep_listing,
                                           const ProgressCallback& progress, StageWriter* stage);
   absl::Status CopyDocuments(const ProgressCallback& progress);
   absl::Status Commit();
@@ -192,10 +194,11 @@ class IngestRun {
 };
 
 absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
+                                            const KeepListing& keep_listing,
                                             const ProgressCallback& progress, StageWriter* stage) {
   const ResumePoint& left = stage->resume_point();
   const std::filesystem::path& directory = stage->directory();
-  ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest(), {},
+  ASSIGN_OR_RETURN(auto reader, CorpusReader::Open(Paths(resolved), resolved.ingest(), keep_listing,
                                                    resolved.tokenizer().model_path()));
   ASSIGN_OR_RETURN(auto id_hashes, IdHashLog::Resume(directory / "id_hashes", left.files));
   int64_t dimension = 0;
@@ -282,8 +285,9 @@ absl::Status IngestRun::Commit() {
 }
 
 // Checks that the input files are still those for which the key was computed.
-absl::Status CheckUnchanged(const v1::CorpusSpec& resolved, const std::string& key) {
-  ASSIGN_OR_RETURN(const std::string now, IngestKey(resolved));
+absl::Status CheckUnchanged(const v1::CorpusSpec& resolved, const std::string& key,
+                            const KeepListing& keep_listing) {
+  ASSIGN_OR_RETURN(const std::string now, IngestKey(resolved, keep_listing));
   if (now == key) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "input files changed while they were read; resume the job when the corpus is complete");
@@ -291,7 +295,8 @@ absl::Status CheckUnchanged(const v1::CorpusSpec& resolved, const std::string& k
 
 }  // namespace
 
-absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
+absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved,
+                                      const KeepListing& keep_listing) {
   const v1::IngestConfig& config = resolved.ingest();
   StageKey key("ingest", kIngestFormatVersion);
   key.Add("text_field", config.text_field())
@@ -305,8 +310,11 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
   // The outputs of earlier versions remain valid for jobs without these settings.
   if (!config.where().empty()) key.Add("where", config.where());
   if (!config.embedding_field().empty()) key.Add("embedding_field", config.embedding_field());
-  ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved)));
-  for (const CorpusFile& file : files.files) RETURN_IF_ERROR(AddFile(file, &key));
+  ASSIGN_OR_RETURN(const CorpusFiles files, FindCorpusFiles(Paths(resolved), keep_listing));
+  for (size_t i = 0; i < files.files.size(); ++i) {
+    if (keep_listing && i % kFilesPerCheck == 0) RETURN_IF_ERROR(keep_listing());
+    RETURN_IF_ERROR(AddFile(files.files[i], &key));
+  }
   if (HasTokenFiles(files) && !resolved.tokenizer().model_path().empty()) {
     ASSIGN_OR_RETURN(const TokenizerFile model,
                      ReadClientTokenizer(resolved.tokenizer().model_path()));
@@ -319,10 +327,11 @@ absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved) {
 }
 
 absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
-                    const ProgressCallback& progress, StageWriter* stage) {
-  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, progress, stage));
+                    const KeepListing& keep_listing, const ProgressCallback& progress,
+                    StageWriter* stage) {
+  ASSIGN_OR_RETURN(IngestRun run, IngestRun::Resume(resolved, keep_listing, progress, stage));
   RETURN_IF_ERROR(run.CopyDocuments(progress));
-  RETURN_IF_ERROR(CheckUnchanged(resolved, key));
+  RETURN_IF_ERROR(CheckUnchanged(resolved, key, keep_listing));
   return run.Commit();
 }
 

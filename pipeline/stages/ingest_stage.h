@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
+#include "pipeline/corpus/corpus_files.h"
 #include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
 
@@ -32,12 +33,14 @@ struct IngestSummary {
 
 // Returns the key of the output: a hash of the names, sizes and modification times of all input
 // files and of the ingest settings. Errors: those of CorpusReader::Open.
-absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved);
+absl::StatusOr<std::string> IngestKey(const v1::CorpusSpec& resolved,
+                                      const KeepListing& keep_listing = {});
 
 // Runs the stage. Units of `progress`: bytes of input. Errors: those of CorpusReader;
 // FAILED_PRECONDITION when an input file changes while it is read; CANCELLED.
 absl::Status Ingest(const v1::CorpusSpec& resolved, const std::string& key,
-                    const ProgressCallback& progress, StageWriter* stage);
+                    const KeepListing& keep_listing, const ProgressCallback& progress,
+                    StageWriter* stage);
 
 // Reads ingest.json of the stage output in `directory`.
 absl::StatusOr<IngestSummary> ReadIngestSummary(const std::filesystem::path& directory);

@@ -77,6 +77,20 @@ Cancelled RunUntil(const v1::CorpusSpec& spec, const fs::path& home, const std::
   return result;
 }
 
+// On a slow file system, a directory of many files takes minutes to list.
+TEST(CancelTest, StopsWhileItListsTheCorpus) {
+  const fs::path corpus = NewDirectory();
+  for (int i = 0; i < 200; ++i)
+    std::ofstream(corpus / (std::to_string(i) + ".txt")) << "text " << i;
+  StageStore store(NewDirectory() / "store");
+  int num_reports = 0;
+  const JobHooks hooks = {.report = [&](const v1::StageProgress&) { ++num_reports; },
+                          .stop = [] { return true; }};
+  const absl::Status status = RunJob(*ResolveCorpusSpec(SmallSpec(corpus)), &store, hooks).status();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(num_reports, 0) << "the stage has no key yet";
+}
+
 TEST(CancelTest, StopsWithinTwoSecondsInEveryStageAndResumes) {
   const fs::path corpus = NewDirectory() / "varied.jsonl", home = NewDirectory();
   WriteVariedCorpus(corpus);

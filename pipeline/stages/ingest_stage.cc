@@ -31,6 +31,8 @@ constexpr int32_t kIngestFormatVersion = 1;
 constexpr char kIngestSummaryName[] = "ingest.json";
 constexpr int64_t kIngestDocumentsPerReport = 256;
 constexpr size_t kFilesPerCheck = 64;
+// Bytes of input that count as one byte of text: a filter may keep little of much input.
+constexpr int64_t kInputPerText = 4;
 
 std::vector<std::string> Paths(const v1::CorpusSpec& resolved) {
   return {resolved.paths().begin(), resolved.paths().end()};
@@ -179,7 +181,8 @@ class IngestRun {
         tokens_(std::move(tokens)),
         rejects_(std::move(rejects)),
         id_hashes_(std::move(id_hashes)),
-        counted_bytes_(documents_.num_text_bytes()) {}
+        counted_text_(documents_.num_text_bytes()),
+        counted_input_(reader_->bytes_read() / kInputPerText) {}
   StagePosition PositionAt(int64_t bytes_read) const;
   absl::Status SaveIfDue();
 
@@ -190,7 +193,7 @@ class IngestRun {
   CorpusTokenWriter tokens_;
   RejectLog rejects_;
   IdHashLog id_hashes_;
-  int64_t counted_bytes_;  // text bytes passed to CountWork()
+  int64_t counted_text_, counted_input_;  // considered for CountWork()
 };
 
 absl::StatusOr<IngestRun> IngestRun::Resume(const v1::CorpusSpec& resolved,
@@ -253,8 +256,9 @@ absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
 }
 
 absl::Status IngestRun::SaveIfDue() {
-  const int64_t bytes = documents_.num_text_bytes();
-  const bool chunk_is_done = stage_->CountWork(bytes - std::exchange(counted_bytes_, bytes));
+  const int64_t text = documents_.num_text_bytes(), input = reader_->bytes_read() / kInputPerText;
+  const bool chunk_is_done = stage_->CountWork(std::max(
+      text - std::exchange(counted_text_, text), input - std::exchange(counted_input_, input)));
   const std::optional<CorpusPosition> position = reader_->position();
   if (!chunk_is_done || !position) return absl::OkStatus();
   ResumePoint point = {

@@ -52,8 +52,9 @@ std::string Name(const ClaimPart& part) {
 }
 
 void PrintPart(const ClaimPart& part, std::ostream& out) {
-  const std::string front = absl::StrFormat(
-      "    %-*s  %-*s  ", kVerdictColumns, VerdictName(part.verdict), kEffectColumns, Effect(part));
+  const std::string front =
+      absl::StrCat("    ", PadColumns(VerdictName(part.verdict), kVerdictColumns), "  ",
+                   PadColumns(Effect(part), kEffectColumns), "  ");
   out << HangingText(front, Name(part));
 }
 

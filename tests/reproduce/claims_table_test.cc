@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -49,6 +50,14 @@ TEST(ClaimsTableTest, ShowsJudgedEffects) {
             "\n"
             " 1. MoE below dense: SHOWN\n"
             "    shown         0.106 [0.090, 0.120]     held-out\n");
+}
+
+TEST(ClaimsTableTest, EffectsOfDivergedRunsStayInTheirColumn) {
+  Claim claim = MeasuredClaim();
+  claim.parts[0].estimate = EffectEstimate{.effect = std::nan(""), .by_seed = {0.1, std::nan("")}};
+  claim.parts[0].verdict = Verdict::kInconclusive;
+  EXPECT_THAT(Printed({claim}),
+              HasSubstr("    inconclusive  \xE2\x80\x93 (no interval)          held-out\n"));
 }
 
 TEST(ClaimsTableTest, ExplainsOneSeed) {

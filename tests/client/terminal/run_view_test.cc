@@ -165,6 +165,8 @@ TEST(StoppedTextTest, NamesTheNewestCheckpoint) {
   EXPECT_EQ(StoppedText(run),
             "run-000001 stopped after step 200 (steps 201 to 292 were not saved); resume it with: "
             "braid resume run-000001");
+  run.set_checkpoint_step(291);
+  EXPECT_THAT(StoppedText(run), HasSubstr("after step 291 (step 292 was not saved); "));
   run.set_checkpoint_step(0);
   EXPECT_THAT(StoppedText(run),
               HasSubstr("stopped without a checkpoint (steps 1 to 292 were not "));

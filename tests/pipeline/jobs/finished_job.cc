@@ -28,7 +28,7 @@ absl::StatusOr<v1::JobResult> Home::Run(const v1::CorpusSpec& spec) {
     ++reports_;
     if (progress.complete()) (progress.reused() ? reused_ : made_).push_back(progress.stage());
   };
-  hooks.stop = [&] { return reports_ == stop_at_; };
+  hooks.stop = [&] { return stop_at_ > 0 && reports_ == stop_at_; };
   reports_ = 0;
   return RunJob(*resolved, &store_, hooks);
 }

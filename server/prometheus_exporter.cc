@@ -1,8 +1,11 @@
 #include "server/prometheus_exporter.h"
 
+#include <dlfcn.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
+#include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -18,6 +21,18 @@
 #include "server/listening_sockets.h"
 #include "server/prometheus_call_metrics.h"
 #include "server/prometheus_families.h"
+
+// Replaces glibc's function for all libraries of the program, to enlarge the stacks of civetweb,
+// the exposer's web server. It asks for 100 KiB per thread, from which glibc takes the thread-local
+// variables of all libraries: 60 KiB for OpenBLAS alone. The rest is too small for its pages of
+// errors, so a request for any other path than /metrics would crash the program.
+extern "C" int pthread_attr_setstacksize(pthread_attr_t* attributes, size_t bytes) noexcept {
+  constexpr size_t kMinBytes = size_t{8} << 20;  // the usual default; only used pages need memory
+  using SetStackSize = int (*)(pthread_attr_t*, size_t);
+  static const auto original =
+      reinterpret_cast<SetStackSize>(dlsym(RTLD_NEXT, "pthread_attr_setstacksize"));
+  return original(attributes, std::max(bytes, kMinBytes));
+}
 
 namespace braid {
 namespace {

@@ -65,22 +65,27 @@ class CliFixture : public ::testing::TestWithParam<bool> {
     ASSERT_GT(metrics_port_, 0);
   }
 
-  // Returns the samples of GET /metrics: "name{labels}" to value.
-  std::map<std::string, double> Scrape() const {
+  // Sends a request to the metrics port. Returns the response, empty if none came.
+  std::string HttpResponse(const std::string& request) const {
     const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(metrics_port_));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(socket_fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
-    EXPECT_EQ(send(socket_fd, request.data(), request.size(), 0),
+    EXPECT_EQ(send(socket_fd, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
     std::string response;
     char buffer[4096];
     for (ssize_t n; (n = recv(socket_fd, buffer, sizeof buffer, 0)) > 0;)
       response.append(buffer, n);
     close(socket_fd);
+    return response;
+  }
+
+  // Returns the samples of GET /metrics: "name{labels}" to value.
+  std::map<std::string, double> Scrape() const {
+    const std::string response = HttpResponse("GET /metrics HTTP/1.0\r\n\r\n");
     EXPECT_THAT(response, ::testing::HasSubstr("200 OK"));
     std::map<std::string, double> values;
     std::istringstream lines(response.substr(response.find("\r\n\r\n") + 4));

@@ -34,9 +34,6 @@ TEST_P(CliServerTest, ErrorsOfTheServerNameTheCulprit) {
 }
 
 TEST_P(CliServerTest, PrometheusMetricsMatchTheJob) {
-#ifdef BRAID_ASAN
-  GTEST_SKIP() << "the threads of civetweb, which serves them, have 100 KiB of stack: too little";
-#endif
   EXPECT_EQ(Scrape().at("braid_jobs{state=\"running\"}"), 0);
   const Outcome outcome = Submit({Corpus(), "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
@@ -58,6 +55,16 @@ TEST_P(CliServerTest, PrometheusMetricsMatchTheJob) {
     }
     EXPECT_GT(metrics.at("braid_stage_resident_bytes" + labels), 1 << 20);
   }
+}
+
+TEST_P(CliServerTest, MetricsSurviveRequestsForOtherPathsAndMethods) {
+  for (const char* request : {"GET / HTTP/1.0\r\n\r\n",
+                              "GET /favicon.ico HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                              "POST /metrics HTTP/1.0\r\nContent-Length: 1\r\n\r\nx"}) {
+    EXPECT_THAT(HttpResponse(request), HasSubstr(" 404 Not Found\r\n")) << request;
+  }
+  EXPECT_THAT(HttpResponse("PUT /metrics HTTP/1.0\r\n\r\n"), HasSubstr("HTTP/1.0 40"));
+  EXPECT_FALSE(Scrape().empty());
 }
 
 TEST_P(CliServerTest, AnInterruptedWatchNamesTheCommandsForTheJob) {

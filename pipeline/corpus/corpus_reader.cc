@@ -333,13 +333,13 @@ absl::Status CorpusReader::CheckNotEmpty() const {
   const std::string rejected = absl::StrJoin(reject_counts_, ", ", count);
   const std::string filtered =
       num_filtered_ == 0 ? "" : absl::StrCat("; ", num_filtered_, " not kept by ingest.where");
-  return absl::InvalidArgumentError(
-      absl::StrCat("empty corpus: got 0 documents from ", Counted(std::ssize(files_.files), "file"),
-                   ", starting with ", files_.files.front().path.string(), " (",
-                   Counted(num_rejected_, "record"), " rejected", rejected.empty() ? "" : ": ",
-                   rejected, filtered, "), expected at least 1; ",
-                   num_rejected_ > 0 ? "set ingest.strict (--strict) to see the first reject"
-                                     : "docs/corpus.md describes the accepted files"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "empty corpus: got 0 documents from ", Counted(std::ssize(files_.files), "file"),
+      ", starting with ", files_.files.front().path.string(), " (",
+      Counted(num_rejected_, "record"), " rejected", rejected.empty() ? "" : ": ", rejected,
+      filtered, "), expected at least 1; ",
+      num_rejected_ > 0 && !settings_.fixed ? "set ingest.strict (--strict) to see the first reject"
+                                            : "docs/corpus.md describes the accepted files"));
 }
 
 }  // namespace braid

@@ -238,6 +238,9 @@ TEST_F(EvaluationTextTest, ErrorsNameNoSettingsOfCorpusJobs) {
                     HasSubstr("; rename the field that holds the text to \"text\"")));
   EXPECT_THAT(refused(Write("txt.jsonl", "{\"id\": \"1\", \"txt\": \"the cat\"}\n")),
               AllOf(Not(HasSubstr("ingest.")), HasSubstr("; rename \"txt\" to \"text\"")));
+  EXPECT_THAT(refused(Write("bad.jsonl", "{bad\n")),
+              AllOf(HasSubstr("1 invalid json"), Not(HasSubstr("ingest.")),
+                    Not(HasSubstr("--strict")), HasSubstr("docs/corpus.md")));
   const fs::path tokens = directory_ / "tokens";
   auto writer = IndexedDatasetWriter::Create(tokens, 280).value();
   ASSERT_TRUE(writer->AddSequence(std::vector<int32_t>{5, 6, 7}).ok());

@@ -1,5 +1,8 @@
 #include "cli/arguments.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -55,6 +58,12 @@ bool IsAllDigits(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+// Returns whether the reading end of a pipe is closed.
+bool ReaderIsGone(int descriptor) {
+  pollfd pipe = {.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return poll(&pipe, 1, 0) > 0 && (pipe.revents & POLLERR) != 0;
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text) {
@@ -96,7 +105,7 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
 }
 
 int CheckedOutput(const std::string& program, int exit_code) {
-  if (std::cout.flush()) return exit_code;
+  if (std::cout.flush() || ReaderIsGone(STDOUT_FILENO)) return exit_code;
   std::cerr << program
             << ": cannot write all output to standard output: its disk is full, or it is closed"
             << std::endl;

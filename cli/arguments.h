@@ -22,7 +22,8 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
 // Parses "90d", "12h" or "30m" into seconds; "" is 0. InvalidArgument names `flag`.
 absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string& text);
 // Flushes standard output. Returns `exit_code`, or 1 instead of 0 if anything that was written to
-// it got lost, such as on a full disk, which is then reported as "PROGRAM: message".
+// it got lost, such as on a full disk, which is then reported as "PROGRAM: message". A reader that
+// has closed its pipe, such as head, wants no more and is not an error.
 int CheckedOutput(const std::string& program, int exit_code);
 
 // Returns the error of std::filesystem without the names of its functions, with the path.

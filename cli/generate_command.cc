@@ -1,5 +1,4 @@
 // The command "generate".
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -218,20 +217,11 @@ absl::Status Choose(Session& session, const GenerateOptions& options) {
                    : "a dialogue needs a terminal for standard input and standard error)"));
 }
 
-// Returns whether the reading end of a pipe is closed.
-bool ReaderIsGone(int descriptor) {
-  pollfd pipe = {.fd = descriptor, .events = POLLOUT, .revents = 0};
-  return poll(&pipe, 1, 0) > 0 && (pipe.revents & POLLERR) != 0;
-}
-
 absl::Status Generate(Session& session, const GenerateOptions& options) {
-  // A reader that closes the pipe early, such as head, is not an error.
+  // A reader that closes the pipe early, such as head, is not an error; see CheckedOutput().
   signal(SIGPIPE, SIG_IGN);
   const absl::Status status = Choose(session, options);
-  if (Interrupted()) return absl::CancelledError("interrupted");
-  if (!status.ok() || std::cout.good()) return status;
-  if (ReaderIsGone(STDOUT_FILENO)) return absl::OkStatus();
-  return absl::DataLossError("cannot write to standard output");
+  return Interrupted() ? absl::CancelledError("interrupted") : status;
 }
 
 void AddChat(CLI::App* command, GenerateOptions& options) {

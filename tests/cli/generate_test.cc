@@ -127,6 +127,16 @@ TEST_F(GenerateCommandTest, ReadsThePromptFromArgumentsOrStandardInput) {
   EXPECT_THAT(err(), HasSubstr("layer  1  "));
 }
 
+TEST_F(GenerateCommandTest, AReaderThatClosesThePipeIsNotAnError) {
+  Arguments all = {"/bin/bash", "-o", "pipefail", "-c", "\"$@\" | head -c 3", "bash"};
+  const Arguments command = Command({"--prompt", "the cat"});
+  all.insert(all.end(), command.begin(), command.end());
+  TestProgram program(all, {.output = root_ / "out", .errors = root_ / "err"});
+  EXPECT_EQ(program.Wait(), 0) << err();
+  EXPECT_EQ(out(), "the");
+  EXPECT_THAT(err(), Not(HasSubstr("braid: ")));
+}
+
 TEST_F(GenerateCommandTest, AnswersChats) {
   EXPECT_EQ(Run({"--chat", "--prompt", "the cat"}), 2);
   EXPECT_THAT(err(), HasSubstr("the model has no chat template"));

@@ -342,6 +342,12 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const File
       file = path / name;
       if (fs::exists(file, error)) break;
     }
+    if (!fs::exists(file, error)) {
+      return absl::NotFoundError(
+          absl::StrCat(path.string(),
+                       ": found none of tokenizer.model, tokenizer.json and vocab.json; name the "
+                       "tokenizer's file with --tokenizer"));
+    }
   }
   if (file.filename() == "vocab.json") {
     ASSIGN_OR_RETURN(std::string json, Gpt2TokenizerJson(file, read));

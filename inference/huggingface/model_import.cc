@@ -113,20 +113,11 @@ absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weig
   return absl::OkStatus();
 }
 
-absl::StatusOr<TokenizerFile> FindTokenizer(const fs::path& path) {
-  const absl::StatusOr<TokenizerFile> file = ReadTokenizerFile(path, ReadFile);
-  if (!absl::IsNotFound(file.status())) return file;
-  return absl::NotFoundError(
-      absl::StrCat(path.string(),
-                   ": found none of tokenizer.model, tokenizer.json and vocab.json; "
-                   "name the tokenizer's file with --tokenizer"));
-}
-
 // Returns the tokenizer as the checkpoint stores it, and sets the model's start token
 // and chat template.
 absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::ModelConfig* config) {
   const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
-  ASSIGN_OR_RETURN(const TokenizerFile file, FindTokenizer(path));
+  ASSIGN_OR_RETURN(const TokenizerFile file, ReadTokenizerFile(path, ReadFile));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(file.bytes, file.path));
   if (tokenizer->vocab_size() > config->vocab_size()) {
     return absl::InvalidArgumentError(

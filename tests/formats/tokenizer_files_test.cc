@@ -28,6 +28,20 @@ TEST(ReadTokenizerFileTest, AnEmptyObjectStaysValidJson) {
               testing::HasSubstr("model"));
 }
 
+TEST(ReadTokenizerFileTest, NamesWhatADirectoryLacks) {
+  const CraftedFiles files;
+  absl::Status status = ReadTokenizerFile(files.directory(), ReadFile).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("none of tokenizer.model, tokenizer.json and vocab.json"));
+  std::ofstream(files.directory() / "vocab.json") << "{}";
+  status = ReadTokenizerFile(files.directory(), ReadFile).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("merges.txt"),
+                             testing::Not(testing::HasSubstr("none of"))));
+}
+
 TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   const CraftedFiles files;
   const auto write = [&](const char* name, const std::string& text) {

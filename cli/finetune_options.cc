@@ -116,6 +116,7 @@ void AddValidationOptions(CLI::App* command, FinetuneOptions* options) {
       ->add_option("--validation-data", options->validation_data,
                    "Files of records to validate on instead of a share")
       ->type_name("FILE")
+      ->check(NotEmpty("a file"))
       ->excludes(share)
       ->group(kData);
 }
@@ -126,6 +127,7 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
                    "Files of JSON records (.json, .jsonl, also .gz and .zst), read WEIGHT times "
                    "a pass (default: 1); with --task, the directory of task files")
       ->type_name("FILE[=WEIGHT]")
+      ->check(NotEmpty("a file"))
       ->required()
       ->group(kData);
   command
@@ -371,7 +373,7 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> FinetuneOptions::Wei
       continue;
     }
     double weight = 0;
-    if (!ParseWeight(text.substr(equals + 1), &weight)) {
+    if (equals == 0 || !ParseWeight(text.substr(equals + 1), &weight)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--data: got ", text,
                        ", which is not a file, expected FILE=WEIGHT with a weight above 0 "

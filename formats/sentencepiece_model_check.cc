@@ -49,7 +49,9 @@ absl::Status CheckSentencePieceModel(const std::filesystem::path& path, std::str
     const std::optional<uint64_t> length = ReadVarint(bytes, &position);
     if (!length || *length > bytes.size() - position) {
       if (!seen[kPieces]) return NotAModel(path, start, "a field longer than the file");
-      return Truncated(path, start, absl::StrCat(length.value_or(0), " more bytes of a field"));
+      return Truncated(path, start,
+                       length.has_value() ? absl::StrCat(*length, " more bytes of a field")
+                                          : "the length of a field");
     }
     seen[field] = true;
     position += *length;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "formats/sentencepiece_library.h"
 #include "formats/sentencepiece_model_check.h"
 
@@ -42,8 +44,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> SentencePieceTokenizer::FromBytes(
   std::string error;
   void* loaded = api->load(bytes.data(), bytes.size(), &error, AssignText);
   if (loaded == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot load SentencePiece model ", path.string(), ": ", error));
+    // Where protobuf cannot parse the model, the library's message is a line of its source.
+    if (absl::StrContains(error, ".cc(")) error = "a field is damaged; copy the file again";
+    return absl::InvalidArgumentError(absl::StrCat("cannot load SentencePiece model ",
+                                                   path.string(), ": ", ReplaceInvalidUtf8(error)));
   }
   auto tokenizer = std::unique_ptr<Tokenizer>(
       new SentencePieceTokenizer(api, loaded, FindWordBoundaries(bytes)));

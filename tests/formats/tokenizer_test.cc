@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/utf8.h"
 #include "tests/base/crafted_files.h"
 #include "tests/formats/random_text.h"
 
@@ -17,6 +18,7 @@ namespace tokenizer_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> Sample() {
   std::vector<std::string> texts;
@@ -181,8 +183,27 @@ TEST(TokenizerTest, RefusesEveryTruncationOfAModel) {
   const std::string bytes = *ReadFile(whole);
   for (size_t size = bytes.size() - 1; size > 0; size -= std::min<size_t>(size, 61)) {
     std::ofstream(cut, std::ios::binary) << bytes.substr(0, size);
-    ASSERT_FALSE(Tokenizer::Load(cut).ok()) << size << " of " << bytes.size();
+    const absl::Status status = Tokenizer::Load(cut).status();
+    ASSERT_FALSE(status.ok()) << size << " of " << bytes.size();
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("expected 0 ")));
   }
+}
+
+TEST(TokenizerTest, ReportsADamagedModelInUtf8AndWithoutSourcesOfTheLibrary) {
+  const auto whole = FreshPath("whole"), damaged = FreshPath("damaged");
+  ASSERT_TRUE(TrainTokenizer(Sample(), {.vocab_size = 400}, whole).ok());
+  const std::string bytes = *ReadFile(whole);
+  int fields = 0;
+  for (size_t i = 0; i < bytes.size(); i += 7) {
+    std::string copy = bytes;
+    copy[i] = static_cast<char>(copy[i] ^ 0x80);
+    std::ofstream(damaged, std::ios::binary) << copy;
+    const std::string message(Tokenizer::Load(damaged).status().message());
+    EXPECT_THAT(message, Not(HasSubstr(".cc("))) << "byte " << i;
+    EXPECT_TRUE(IsValidUtf8(message)) << "byte " << i << ": " << message;
+    fields += message.find("a field is damaged") != std::string::npos;
+  }
+  EXPECT_GT(fields, 0);
 }
 
 TEST(TokenizerDeathTest, ReportsAMissingModule) {

@@ -26,7 +26,7 @@ absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
                      "model.textproto (a checkpoint)"));
   }
   return absl::NotFoundError(absl::StrCat("\"", model, "\" is neither a run nor a directory; ",
-                                          "'braid runs' lists the runs"));
+                                          "list runs with: braid runs"));
 }
 
 }  // namespace braid

@@ -32,8 +32,8 @@ std::optional<int64_t> RunNumber(const std::string& id) {
 }
 
 absl::Status UnknownRun(const std::string& id, const std::filesystem::path& home) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no run \"", id, "\" in ", home.string(), "; 'braid runs' lists the runs"));
+  return absl::NotFoundError(absl::StrCat("there is no run \"", id, "\" in ", home.string(),
+                                          "; list them with: braid runs"));
 }
 
 std::filesystem::path RunDatabasePath(const std::filesystem::path& state) {

@@ -259,11 +259,9 @@ std::string StoppedText(const v1::Run& run) {
   // Earlier versions of the server do not report the checkpoint.
   const int64_t saved = run.has_checkpoint_step() ? run.checkpoint_step() : trained;
   const std::string lost =
-      saved < trained
-          ? absl::StrCat(
-                trained == saved + 1 ? " (step " : absl::StrCat(" (steps ", saved + 1, " to "),
-                trained, trained == saved + 1 ? " was not saved)" : " were not saved)")
-          : "";
+      saved + 1 < trained ? absl::StrCat(" (steps ", saved + 1, " to ", trained, " were not saved)")
+      : saved + 1 == trained ? absl::StrCat(" (step ", trained, " was not saved)")
+                             : "";
   const std::string where =
       saved == 0 && trained > 0 ? "without a checkpoint" : absl::StrCat("after step ", saved);
   return absl::StrCat(run.id(), " stopped ", where, lost, "; resume it with: braid resume ",

@@ -16,11 +16,21 @@
 #include "base/database_journal.h"
 #include "base/status_macros.h"
 #include "control/run_schema.h"
+#include "rpc/request_id.h"
 
 namespace braid {
 namespace {
 
 constexpr int kBusyTimeoutMs = 30000;
+// Selects what BindRequest names.
+constexpr char kOfRequest[] = " WHERE request_id = ? OR (request_id = ? AND principal = ?)";
+
+void BindRequest(const std::string& request_id, const std::string& principal,
+                 SQLite::Statement* query) {
+  query->bind(1, RequestKey(principal, request_id));
+  query->bind(2, request_id);  // as older programs stored it
+  query->bind(3, principal);
+}
 
 std::string IdOf(int64_t number) { return absl::StrFormat("run-%06d", number); }
 
@@ -114,8 +124,8 @@ class RunStore::Impl {
   absl::Status CheckQuota(const RunOwner& owner);
   absl::StatusOr<RunRecord> IntactRecordOf(SQLite::Statement& row) const;
   absl::StatusOr<std::optional<RunRecord>> OfRequest(const std::string& request_id,
-                                                     std::string* spec);
-  absl::Status CheckNotDeleted(const std::string& request_id);
+                                                     const std::string& spec,
+                                                     const std::string& principal);
   absl::Status Delete(const RunRecord& record, const std::string& by, double now);
   int64_t UnusedNumber();
 
@@ -137,24 +147,24 @@ absl::StatusOr<RunRecord> RunStore::Impl::IntactRecordOf(SQLite::Statement& row)
 }
 
 absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::OfRequest(const std::string& request_id,
-                                                                   std::string* spec) {
+                                                                   const std::string& spec,
+                                                                   const std::string& principal) {
   if (request_id.empty()) return std::nullopt;
-  SQLite::Statement query(database, "SELECT * FROM runs WHERE request_id = ?");
-  query.bind(1, request_id);
-  if (!query.executeStep()) return std::nullopt;
-  ASSIGN_OR_RETURN(RunRecord record, IntactRecordOf(query));
-  *spec = query.getColumn("spec").getString();
-  return record;
-}
-
-// A repeated request must not launch a deleted run again.
-absl::Status RunStore::Impl::CheckNotDeleted(const std::string& request_id) {
-  if (request_id.empty()) return absl::OkStatus();
-  SQLite::Statement query(database, "SELECT id FROM deleted_runs WHERE request_id = ?");
-  query.bind(1, request_id);
-  if (!query.executeStep()) return absl::OkStatus();
+  SQLite::Statement query(database, absl::StrCat("SELECT * FROM runs", kOfRequest));
+  BindRequest(request_id, principal, &query);
+  if (query.executeStep()) {
+    ASSIGN_OR_RETURN(RunRecord record, IntactRecordOf(query));
+    if (query.getColumn("spec").getString() == spec) return record;
+    return absl::AlreadyExistsError(
+        absl::StrCat("request_id \"", request_id, "\" belongs to ", record.id,
+                     ", which has another spec; use a new request_id for a new run"));
+  }
+  // A repeated request must not launch a deleted run again.
+  SQLite::Statement deleted(database, absl::StrCat("SELECT id FROM deleted_runs", kOfRequest));
+  BindRequest(request_id, principal, &deleted);
+  if (!deleted.executeStep()) return std::nullopt;
   return absl::AlreadyExistsError(absl::StrCat("request_id \"", request_id, "\" belongs to ",
-                                               query.getColumn(0).getString(),
+                                               deleted.getColumn(0).getString(),
                                                ", which was deleted; use a new request_id"));
 }
 
@@ -225,15 +235,8 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
   WriteTransaction transaction(database);
   // Before the quota: a repeated request returns its run also at the limit. All is checked in the
   // transaction, so that of two launches only one gets the last place.
-  std::string first_spec;
-  ASSIGN_OR_RETURN(std::optional<RunRecord> record, OfRequest(request_id, &first_spec));
-  if (record.has_value()) {
-    if (first_spec == spec) return *std::move(record);
-    return absl::AlreadyExistsError(
-        absl::StrCat("request_id \"", request_id, "\" belongs to ", record->id,
-                     ", which has another spec; use a new request_id for a new run"));
-  }
-  RETURN_IF_ERROR(CheckNotDeleted(request_id));
+  ASSIGN_OR_RETURN(std::optional<RunRecord> known, OfRequest(request_id, spec, owner.principal));
+  if (known.has_value()) return *std::move(known);
   RETURN_IF_ERROR(CheckQuota(owner));
   const int64_t number = UnusedNumber();
   SQLite::Statement insert(database,
@@ -241,13 +244,14 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
                            " principal, ranks, spec_crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, number);
   insert.bind(2, IdOf(number));
-  if (!request_id.empty()) insert.bind(3, request_id);
+  const std::string key = request_id.empty() ? "" : RequestKey(owner.principal, request_id);
+  if (!key.empty()) insert.bind(3, key);
   insert.bind(4, spec.data(), static_cast<int>(spec.size()));
   insert.bind(5, (home / "runs" / IdOf(number)).string());
   insert.bind(6, now);
   insert.bind(7, owner.principal);
   insert.bind(8, owner.ranks);
-  insert.bind(9, RunRowCrc(IdOf(number), request_id, spec, owner.principal, owner.ranks, now));
+  insert.bind(9, RunRowCrc(IdOf(number), key, spec, owner.principal, owner.ranks, now));
   insert.exec();
   transaction.Commit();
   return Get(IdOf(number));

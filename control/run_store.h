@@ -53,9 +53,9 @@ class RunStore {
   ~RunStore();
 
   // Adds a run with a new id and the directory HOME/runs/<id>, which is not created; durable on
-  // return. The same `request_id` with the same `spec` bytes returns the run of the first call;
-  // with other bytes it is AlreadyExists, and DataLoss when the record of that run is damaged. An
-  // empty `request_id` always adds a run.
+  // return. The same `request_id` of the same principal with the same `spec` bytes returns the run
+  // of the first call; with other bytes, or when that run was deleted, it is AlreadyExists, and
+  // DataLoss when its record is damaged. An empty `request_id` always adds a run.
   // ResourceExhausted when the owner has reached its limit of active runs or ranks.
   absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
                                    double now, const RunOwner& owner = {});

@@ -183,12 +183,9 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   }
   ASSIGN_OR_RETURN(const RunRecord record, std::move(created));
   const RunDirectory run(record.run_dir);
-  // Present when the request was made before. If that call was interrupted, it is completed here,
-  // which starts the run of the principal that made it.
-  if (!WasStarted(run)) {
-    RETURN_IF_ERROR(CheckMayManage(context, record.id, record.principal));
-    RETURN_IF_ERROR(Start(record, &resolved, OwnerOf(context, 0)));
-  }
+  // Present when this principal made the request before. If that call was interrupted, it is
+  // completed here.
+  if (!WasStarted(run)) RETURN_IF_ERROR(Start(record, &resolved, OwnerOf(context, 0)));
   return DescribeRun(record, UnixTime());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "base/random_id.h"
 
 namespace braid {
@@ -22,5 +23,10 @@ bool IsRequestId(std::string_view text) {
 }
 
 std::string NewCallId() { return RandomId(16); }
+
+std::string RequestKey(std::string_view principal, std::string_view request_id) {
+  // The length keeps "a" with "b/c" apart from "a/b" with "c".
+  return absl::StrCat(principal.size(), ":", principal, "/", request_id);
+}
 
 }  // namespace braid

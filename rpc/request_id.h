@@ -1,4 +1,5 @@
-// Identifiers of single calls, for logs, errors and metadata on both sides.
+// Identifiers of single calls, for logs, errors and metadata on both sides, and keys of requests
+// that may be repeated.
 #ifndef BRAID_RPC_REQUEST_ID_H_
 #define BRAID_RPC_REQUEST_ID_H_
 
@@ -15,6 +16,10 @@ bool IsRequestId(std::string_view text);
 
 // Returns 16 random hexadecimal digits.
 std::string NewCallId();
+
+// Returns the key under which a service stores a request of `principal` with the idempotency key
+// `request_id`. Different principals have different keys, so none finds the request of another.
+std::string RequestKey(std::string_view principal, std::string_view request_id);
 
 }  // namespace braid
 

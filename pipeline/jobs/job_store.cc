@@ -154,7 +154,7 @@ absl::Status JobStore::CheckQuota(const Submitter& submitter) {
 absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::string& request_id,
                                          const Submitter& submitter) {
   return Transact([&]() -> absl::StatusOr<v1::Job> {
-    if (std::optional<v1::Job> known = table_.OfRequest(request_id)) {
+    if (std::optional<v1::Job> known = table_.OfRequest(request_id, submitter.principal)) {
       if (SameSpec(known->spec(), spec)) return *std::move(known);
       return absl::AlreadyExistsError(absl::StrCat("request id \"", request_id, "\" belongs to ",
                                                    known->id(),
@@ -168,8 +168,10 @@ absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::
   });
 }
 
-absl::StatusOr<bool> JobStore::Knows(const std::string& request_id) {
-  return Guard([&]() -> absl::StatusOr<bool> { return table_.OfRequest(request_id).has_value(); });
+absl::StatusOr<bool> JobStore::Knows(const std::string& request_id, const std::string& principal) {
+  return Guard([&]() -> absl::StatusOr<bool> {
+    return table_.OfRequest(request_id, principal).has_value();
+  });
 }
 
 absl::StatusOr<v1::Job> JobStore::Get(const std::string& id) {

@@ -64,13 +64,13 @@ class JobStore {
   static Clock SystemClock();
   ~JobStore();
 
-  // Records a QUEUED job, or returns the existing one with this request id. RESOURCE_EXHAUSTED when
-  // the quota of the submitter is used up.
+  // Records a QUEUED job, or returns the existing one of the submitter with this request id.
+  // RESOURCE_EXHAUSTED when the quota of the submitter is used up.
   absl::StatusOr<v1::Job> Submit(const v1::CorpusSpec& spec, const std::string& request_id,
                                  const Submitter& submitter = {});
 
-  // Returns whether a job was submitted with this request id.
-  absl::StatusOr<bool> Knows(const std::string& request_id);
+  // Returns whether the principal submitted a job with this request id.
+  absl::StatusOr<bool> Knows(const std::string& request_id, const std::string& principal);
 
   absl::StatusOr<v1::Job> Get(const std::string& id);
   // Returns at most `limit` jobs, newest first; only those older than the job `before` unless that

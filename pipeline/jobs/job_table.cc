@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "pipeline/jobs/job_id.h"
 #include "pipeline/jobs/retry_policy.h"
+#include "rpc/request_id.h"
 
 namespace braid {
 namespace {
@@ -174,13 +175,13 @@ int64_t JobTable::Insert(const v1::CorpusSpec& spec, const std::string& request_
       database_,
       "INSERT INTO jobs(request_id, spec, state, created, principal, spec_crc, stages_crc)"
       " VALUES(?, ?, ?, ?, ?, ?, ?)");
-  const std::string bytes = Serialize(spec);
-  insert.bind(1, request_id);
+  const std::string bytes = Serialize(spec), key = RequestKey(principal, request_id);
+  insert.bind(1, key);
   BindBlob(insert, 2, bytes);
   insert.bind(3, static_cast<int>(v1::JOB_QUEUED));
   insert.bind(4, created);
   insert.bind(5, principal);
-  insert.bind(6, SpecCrc(bytes, request_id, principal, created));
+  insert.bind(6, SpecCrc(bytes, key, principal, created));
   insert.bind(7, int64_t{Crc32c("")});
   insert.exec();
   return database_.getLastInsertRowid();
@@ -193,9 +194,14 @@ absl::StatusOr<v1::Job> JobTable::Read(int64_t number) {
   return FromRow(query);
 }
 
-std::optional<v1::Job> JobTable::OfRequest(const std::string& request_id) {
-  SQLite::Statement query(database_, absl::StrCat(kColumns, "WHERE request_id = ?"));
-  query.bind(1, request_id);
+std::optional<v1::Job> JobTable::OfRequest(const std::string& request_id,
+                                           const std::string& principal) {
+  SQLite::Statement query(
+      database_,
+      absl::StrCat(kColumns, "WHERE request_id = ? OR (request_id = ? AND principal = ?)"));
+  query.bind(1, RequestKey(principal, request_id));
+  query.bind(2, request_id);  // as older programs stored it
+  query.bind(3, principal);
   if (!query.executeStep()) return std::nullopt;
   return FromRow(query);
 }

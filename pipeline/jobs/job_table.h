@@ -4,6 +4,9 @@
 // Every stored message has a CRC-32C in a column beside it; that of a spec also covers the request
 // id, the principal and the time of creation. They are compared whenever the message is read.
 //
+// The column request_id has the RequestKey (rpc/request_id.h) of a job; rows of older programs have
+// the id as the client sent it.
+//
 // Not thread-safe. Opens no transactions. Every function may throw SQLite::Exception: DamagedRow
 // when a stored message is not as it was written.
 #ifndef BRAID_PIPELINE_JOBS_JOB_TABLE_H_
@@ -51,8 +54,8 @@ class JobTable {
 
   // Returns a job, or UnknownJob().
   absl::StatusOr<v1::Job> Read(int64_t number);
-  // Returns the job with this request id, if any.
-  std::optional<v1::Job> OfRequest(const std::string& request_id);
+  // Returns the job that the principal submitted with this request id, if any.
+  std::optional<v1::Job> OfRequest(const std::string& request_id, const std::string& principal);
   // Returns at most `limit` jobs with numbers below `before`, newest first. Of a damaged job only
   // the id and the state, with the damage as its error, so that it does not hide the others.
   std::vector<v1::Job> Before(int64_t before, int64_t limit);

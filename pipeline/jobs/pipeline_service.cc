@@ -203,7 +203,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
     RETURN_IF_ERROR(CheckSettingsAreUsed(request.spec()));
     const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
     // A repeated request returns its job even if the corpus was moved in the meantime.
-    ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id));
+    ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id, principal));
     if (!known) RETURN_IF_ERROR(CheckInputs(resolved));
     return jobs_->Submit(resolved, id,
                          {.principal = principal, .max_unfinished = options_.max_jobs});

@@ -39,6 +39,21 @@ TEST_F(RunStoreTest, SameRequestWithAnotherSpecIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("run-000001"));
 }
 
+TEST_F(RunStoreTest, PrincipalsDoNotShareRequestIds) {
+  const RunOwner ann = {.principal = "ann"}, bob = {.principal = "bob"};
+  const RunRecord hers = store_->Create("a", "spec", 1, ann).value();
+  const RunRecord his = store_->Create("a", "other", 2, bob).value();
+  EXPECT_NE(his.id, hers.id);
+  EXPECT_EQ(store_->Create("a", "spec", 3, ann).value().id, hers.id);
+  EXPECT_THAT(std::string(store_->Create("a", "spec", 4, bob).status().message()),
+              HasSubstr("belongs to " + his.id));
+  EXPECT_EQ(store_->Create("3:ann/a", "spec", 5, bob).value().principal, "bob")
+      << "as the id of ann is stored";
+  ASSERT_TRUE(store_->Delete(hers, "ann", 6).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(store_->Create("a", "spec", 7, ann).status()));
+  EXPECT_EQ(store_->Create("a", "other", 8, bob).value().id, his.id);
+}
+
 TEST_F(RunStoreTest, EmptyRequestIdIsAlwaysANewRun) {
   EXPECT_NE(store_->Create("", "spec", 1).value().id, store_->Create("", "spec", 1).value().id);
 }
@@ -140,6 +155,10 @@ TEST_F(RunStoreTest, DatabaseOfVersionOneIsUpgraded) {
     EXPECT_EQ(store->Active().value().size(), 1u) << "until it is settled";
     EXPECT_EQ(store->Create("mine", "a", 20).value().id, "run-000007");
   }
+  const auto store = RunStore::Open(root_ / "old").value();
+  EXPECT_EQ(store->Create("mine", "a", 21, {.principal = "ann"}).value().id, "run-000008");
+  ASSERT_TRUE(store->Delete(store->Get("run-000007").value(), "local", 22).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(store->Create("mine", "a", 23).status()));
 }
 
 TEST_F(RunStoreTest, DatabaseOfANewerProgramIsRefused) {

@@ -68,6 +68,20 @@ TEST_F(JobStoreTest, GivesOneJobForARequestId) {
   EXPECT_EQ(store_->List()->size(), 1u);
 }
 
+TEST_F(JobStoreTest, PrincipalsDoNotShareRequestIds) {
+  const Submitter ada{.principal = "ada"}, bob{.principal = "bob"};
+  const std::string hers = store_->Submit(Spec(), "once", ada)->id();
+  EXPECT_FALSE(*store_->Knows("once", "bob"));
+  const auto his = store_->Submit(Spec("/b.jsonl"), "once", bob);
+  ASSERT_TRUE(his.ok()) << his.status();
+  EXPECT_NE(his->id(), hers);
+  EXPECT_EQ(store_->Submit(Spec(), "once", ada)->id(), hers);
+  const auto other = store_->Submit(Spec(), "once", bob);
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("\"once\" belongs to " + his->id()));
+  EXPECT_FALSE(*store_->Knows("3:ada/once", "bob")) << "as the id of ada is stored";
+}
+
 TEST_F(JobStoreTest, RefusesIdsThatDoNotExist) {
   for (const char* id : {"job-000009", "job-9", "job-", "x", "", "job-00000x"}) {
     const auto job = store_->Get(id);

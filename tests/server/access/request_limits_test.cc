@@ -245,5 +245,11 @@ TEST(RequestIdTest, AcceptsOnlyCharactersThatAreSafeInLogsAndHeaders) {
   EXPECT_NE(NewCallId(), NewCallId());
 }
 
+TEST(RequestKeyTest, DiffersBetweenPrincipals) {
+  EXPECT_EQ(RequestKey("ann", "once"), RequestKey("ann", "once"));
+  EXPECT_NE(RequestKey("ann", "once"), RequestKey("bob", "once"));
+  EXPECT_NE(RequestKey("a", "b/c"), RequestKey("a/b", "c"));
+}
+
 }  // namespace request_limits_test
 }  // namespace braid

@@ -123,9 +123,9 @@ class RunStore::Impl {
   std::vector<RunRecord> Rows(SQLite::Statement& query);
   absl::Status CheckQuota(const RunOwner& owner);
   absl::StatusOr<RunRecord> IntactRecordOf(SQLite::Statement& row) const;
-  absl::StatusOr<std::optional<RunRecord>> OfRequest(const std::string& request_id,
-                                                     const std::string& spec,
-                                                     const std::string& principal);
+  absl::StatusOr<std::optional<RunRecord>> Find(const std::string& request_id,
+                                                const std::string& spec,
+                                                const std::string& principal);
   absl::Status Delete(const RunRecord& record, const std::string& by, double now);
   int64_t UnusedNumber();
 
@@ -146,9 +146,9 @@ absl::StatusOr<RunRecord> RunStore::Impl::IntactRecordOf(SQLite::Statement& row)
                                           "launch with a new request_id"));
 }
 
-absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::OfRequest(const std::string& request_id,
-                                                                   const std::string& spec,
-                                                                   const std::string& principal) {
+absl::StatusOr<std::optional<RunRecord>> RunStore::Impl::Find(const std::string& request_id,
+                                                              const std::string& spec,
+                                                              const std::string& principal) {
   if (request_id.empty()) return std::nullopt;
   SQLite::Statement query(database, absl::StrCat("SELECT * FROM runs", kOfRequest));
   BindRequest(request_id, principal, &query);
@@ -235,7 +235,7 @@ absl::StatusOr<RunRecord> RunStore::Impl::Create(const std::string& request_id,
   WriteTransaction transaction(database);
   // Before the quota: a repeated request returns its run also at the limit. All is checked in the
   // transaction, so that of two launches only one gets the last place.
-  ASSIGN_OR_RETURN(std::optional<RunRecord> known, OfRequest(request_id, spec, owner.principal));
+  ASSIGN_OR_RETURN(std::optional<RunRecord> known, Find(request_id, spec, owner.principal));
   if (known.has_value()) return *std::move(known);
   RETURN_IF_ERROR(CheckQuota(owner));
   const int64_t number = UnusedNumber();
@@ -314,6 +314,12 @@ RunStore::~RunStore() = default;
 absl::StatusOr<RunRecord> RunStore::Create(const std::string& request_id, const std::string& spec,
                                            double now, const RunOwner& owner) {
   return impl_->Guarded([&] { return impl_->Create(request_id, spec, now, owner); });
+}
+
+absl::StatusOr<std::optional<RunRecord>> RunStore::Find(const std::string& request_id,
+                                                        const std::string& spec,
+                                                        const std::string& principal) const {
+  return impl_->Guarded([&] { return impl_->Find(request_id, spec, principal); });
 }
 
 absl::StatusOr<RunRecord> RunStore::Relaunch(const std::string& id, const RunOwner& limits) {

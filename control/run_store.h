@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,11 @@ class RunStore {
   // ResourceExhausted when the owner has reached its limit of active runs or ranks.
   absl::StatusOr<RunRecord> Create(const std::string& request_id, const std::string& spec,
                                    double now, const RunOwner& owner = {});
+  // Returns the run that Create would return to a principal that repeats a request, with its errors
+  // for that; nullopt for a new request.
+  absl::StatusOr<std::optional<RunRecord>> Find(const std::string& request_id,
+                                                const std::string& spec,
+                                                const std::string& principal) const;
 
   // Returns the active runs, oldest first. A run is active from its creation until it is settled,
   // and again from a relaunch.

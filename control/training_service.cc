@@ -158,6 +158,13 @@ absl::Status TrainingServiceImpl::WriteFirst(const RunDirectory& run,
 
 absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& request,
                                                     const grpc::ServerContext& context) {
+  // First of all: a repeated request returns its run even if the inputs were deleted since.
+  const std::string spec = SpecBytes(request.spec());
+  ASSIGN_OR_RETURN(const std::optional<RunRecord> known,
+                   store_->Find(request.request_id(), spec, PrincipalOf(context)));
+  if (known.has_value() && WasStarted(RunDirectory(known->run_dir))) {
+    return DescribeRun(*known, UnixTime());
+  }
   RETURN_IF_ERROR(CheckDisplayName(request.spec().name()));
   ASSIGN_OR_RETURN(v1::RunSpec asked, WithBranch(request.spec()));
   const std::string model = SplitReference(asked.init_from()).model;
@@ -173,7 +180,7 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   // Before the run is in the store, so that a refused launch leaves nothing behind.
   RETURN_IF_ERROR(CheckLaunch(programs_, options_.home, resolved));
   const auto create = [&] {
-    return store_->Create(request.request_id(), SpecBytes(request.spec()), UnixTime(),
+    return store_->Create(request.request_id(), spec, UnixTime(),
                           OwnerOf(context, resolved.world_size()));
   };
   absl::StatusOr<RunRecord> created = create();

@@ -41,6 +41,17 @@ TEST_F(LaunchRequestTest, SameRequestIdLaunchesOnce) {
   ASSERT_TRUE(Stop(first.id(), &first).ok());
 }
 
+TEST_F(LaunchRequestTest, RepeatedRequestReturnsItsRunAfterItsDataWasDeleted) {
+  v1::Run first, again;
+  ASSERT_TRUE(Launch(Spec("quick"), "mine", &first).ok());
+  Watch(first.id(), 0);
+  std::filesystem::remove_all(root_ / "dataset");
+  EXPECT_FALSE(Launch(Spec("quick"), "other", &again).ok());
+  const grpc::Status repeated = Launch(Spec("quick"), "mine", &again);
+  EXPECT_TRUE(repeated.ok()) << repeated.error_message();
+  EXPECT_EQ(again.id(), first.id());
+}
+
 // The service was killed between the record and the process, and the request is repeated much
 // later.
 TEST_F(LaunchRequestTest, InterruptedLaunchIsCompletedByTheSameRequest) {

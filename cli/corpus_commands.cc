@@ -47,9 +47,9 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   return spec;
 }
 
-absl::Status WaitForJob(Session& session, PipelineClient& client, const std::string& id) {
+absl::Status WaitForJob(Session& session, PipelineClient& client, const std::string& id,
+                        ProgressBoard& board) {
   CatchInterrupts();
-  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
   ASSIGN_OR_RETURN(const v1::Job job, FollowJob(client, id, board));
   if (session.json) std::cout << ToPrettyJson(job) << std::endl;
   RETURN_IF_ERROR(JobOutcome(job));
@@ -62,10 +62,11 @@ absl::Status Submit(Session& session, const SubmitOptions& options) {
   ASSIGN_OR_RETURN(*request.mutable_spec(), SpecFrom(options));
   request.set_request_id(options.request_id.empty() ? NewRequestId() : options.request_id);
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline(/*run_jobs=*/true));
-  ASSIGN_OR_RETURN(const v1::Job job, client.SubmitCorpus(request));
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  ASSIGN_OR_RETURN(const v1::Job job, SubmitOnce(client, request, board));
   if (options.wait || session.embedded()) {
     if (!session.json) std::cerr << job.id() << "  " << NameText(job.spec().name()) << std::endl;
-    return WaitForJob(session, client, job.id());
+    return WaitForJob(session, client, job.id(), board);
   }
   std::cout << (session.json ? ToPrettyJson(job) : job.id()) << std::endl;
   return absl::OkStatus();

@@ -31,13 +31,13 @@ absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
   *request.mutable_spec() = spec;
   request.set_request_id(request_id.empty() ? NewRequestId() : request_id);
   ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  ASSIGN_OR_RETURN(v1::Run run, client.LaunchRun(request));
+  ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
+  ASSIGN_OR_RETURN(v1::Run run, LaunchOnce(client, request, board));
   WarnOfSelfRouting(run.spec());
   if (wait) {
     CatchInterrupts();
     std::cerr << run.id() << "  " << NameText(run.spec().name()) << "  " << run.run_dir()
               << std::endl;
-    ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
     ASSIGN_OR_RETURN(run, FollowRun(client, run.id(), run.id(), board));
     RETURN_IF_ERROR(RunOutcome(run));
   }

@@ -12,7 +12,7 @@ namespace braid {
 
 // Launches a run and prints its id or, with `wait`, follows it until it ends and prints its result.
 // Warns on standard error when a segment fills the sequence and routes on itself.
-// `request_id`: idempotency key; "" for a new one. Errors: those of LaunchRun, FollowRun and the
+// `request_id`: idempotency key; "" for a new one. Errors: those of LaunchOnce, FollowRun and the
 // outcome of the run.
 absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
                              const std::string& request_id, bool wait);

@@ -1,6 +1,9 @@
 #include "client/follow.h"
 
+#include <chrono>
+#include <functional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,28 @@
 
 namespace braid {
 namespace {
+
+// Sends a request until the service answers, as SubmitOnce does. `what` names what is requested,
+// and `list` the command that lists it.
+template <class Answer>
+absl::StatusOr<Answer> SendOnce(const std::string& request_id, const char* what, const char* list,
+                                ProgressBoard& board, std::chrono::milliseconds patience,
+                                const std::function<absl::StatusOr<Answer>()>& send) {
+  ServicePatience service(patience);
+  while (true) {
+    absl::StatusOr<Answer> answer = send();
+    const bool was_lost = service.is_lost();
+    const bool waits = service.Waits(answer.status());
+    if (!service.is_lost()) return answer;
+    if (!waits || request_id.empty() || Interrupted()) {
+      return absl::Status(answer.status().code(),
+                          absl::StrCat(answer.status().message(), "; the ", what,
+                                       " may have been accepted; see: braid ", list));
+    }
+    if (!was_lost) board.Note(what, kServiceAwayText);
+    std::this_thread::sleep_for(kReconnectPause);
+  }
+}
 
 // Shows the events of a job, one row for each stage.
 class JobRows {
@@ -184,9 +209,21 @@ absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
   return OutlivingService(run.status(), id);
 }
 
+absl::StatusOr<v1::Job> SubmitOnce(PipelineClient& client, const v1::SubmitCorpusRequest& request,
+                                   ProgressBoard& board, std::chrono::milliseconds patience) {
+  return SendOnce<v1::Job>(request.request_id(), "job", "jobs", board, patience,
+                           [&] { return client.SubmitCorpus(request); });
+}
+
+absl::StatusOr<v1::Run> LaunchOnce(TrainingClient& client, const v1::LaunchRunRequest& request,
+                                   ProgressBoard& board, std::chrono::milliseconds patience) {
+  return SendOnce<v1::Run>(request.request_id(), "run", "runs", board, patience,
+                           [&] { return client.LaunchRun(request); });
+}
+
 absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorpusRequest& request,
                                     ProgressBoard& board) {
-  ASSIGN_OR_RETURN(v1::Job job, client.SubmitCorpus(request));
+  ASSIGN_OR_RETURN(v1::Job job, SubmitOnce(client, request, board));
   if (job.state() == v1::JOB_FAILED || job.state() == v1::JOB_CANCELLED) {
     ASSIGN_OR_RETURN(job, client.ResumeJob(job.id()));
   }

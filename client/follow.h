@@ -2,6 +2,7 @@
 #ifndef BRAID_CLIENT_FOLLOW_H_
 #define BRAID_CLIENT_FOLLOW_H_
 
+#include <chrono>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,16 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
                                   ProgressBoard& board);
 absl::StatusOr<v1::Run> FollowRun(TrainingClient& client, const std::string& id,
                                   const std::string& label, ProgressBoard& board);
+
+// Submit a job or launch a run and return it. When the service goes away before it answers, a
+// request with a request id, which is carried out only once, is repeated for up to `patience`. The
+// error of a service that stays away names the command that shows whether it was accepted.
+absl::StatusOr<v1::Job> SubmitOnce(PipelineClient& client, const v1::SubmitCorpusRequest& request,
+                                   ProgressBoard& board,
+                                   std::chrono::milliseconds patience = std::chrono::minutes(1));
+absl::StatusOr<v1::Run> LaunchOnce(TrainingClient& client, const v1::LaunchRunRequest& request,
+                                   ProgressBoard& board,
+                                   std::chrono::milliseconds patience = std::chrono::minutes(1));
 
 // Submits a job, resumes it when the request id names a job that ended without success, and follows
 // it until it succeeds. Errors as JobOutcome.

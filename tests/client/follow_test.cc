@@ -46,6 +46,16 @@ class ScriptedJobs final : public v1::PipelineService::Service {
     response->set_state(state);
     return grpc::Status::OK;
   }
+  // Accepts every job, but loses the first `lost_answers` answers.
+  grpc::Status SubmitCorpus(grpc::ServerContext*, const v1::SubmitCorpusRequest* request,
+                            v1::Job* response) override {
+    submitted.push_back(request->request_id());
+    if (std::ssize(submitted) <= lost_answers) {
+      return {grpc::StatusCode::UNAVAILABLE, "braidd at head:7000 went away"};
+    }
+    response->set_id("job-000001");
+    return grpc::Status::OK;
+  }
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
                         v1::ListJobsResponse* response) override {
     *response = listed;
@@ -76,6 +86,8 @@ class ScriptedJobs final : public v1::PipelineService::Service {
   v1::JobState state = v1::JOB_SUCCEEDED;
   v1::ListJobsResponse listed;
   bool is_away = false;
+  int lost_answers = 0;
+  std::vector<std::string> submitted;  // the request ids
 };
 
 // A service with one run: the first call finds it running, the next `lost` calls end with `code`,
@@ -88,6 +100,14 @@ class AwayRuns final : public v1::TrainingService::Service {
     if (lost < 0 || (call > 0 && call <= lost)) return {code, "braidd at head:7000 went away"};
     response->set_id(request->id());
     response->set_state(call == 0 ? v1::RUN_RUNNING : v1::RUN_SUCCEEDED);
+    return grpc::Status::OK;
+  }
+
+  // The first `lost` calls end with `code`.
+  grpc::Status LaunchRun(grpc::ServerContext*, const v1::LaunchRunRequest* request,
+                         v1::Run* response) override {
+    if (lost < 0 || num_calls++ < lost) return {code, "braidd at head:7000 went away"};
+    response->set_id("run of " + request->request_id());
     return grpc::Status::OK;
   }
 
@@ -171,6 +191,41 @@ TEST_F(FollowTest, AServiceThatWentAwayLeavesWhatIsFollowed) {
                                    "it; follow it with: braid status run-000001 --watch"));
   runs_.code = grpc::StatusCode::NOT_FOUND;
   EXPECT_EQ(Run().status(), absl::NotFoundError("braidd at head:7000 went away"));
+}
+
+TEST_F(FollowTest, ARequestWhoseAnswerWasLostIsRepeatedWithItsId) {
+  PipelineClient pipeline(server_->InProcessChannel({}));
+  v1::SubmitCorpusRequest job;
+  job.set_request_id("mine");
+  jobs_.lost_answers = 2;
+  ASSERT_OK(SubmitOnce(pipeline, job, board_));
+  EXPECT_THAT(jobs_.submitted, testing::ElementsAre("mine", "mine", "mine"));
+  EXPECT_THAT(told_.str(), testing::MatchesRegex("job +service unavailable; waiting\n"));
+
+  TrainingClient training(server_->InProcessChannel({}));
+  v1::LaunchRunRequest run;
+  run.set_request_id("mine");
+  runs_.lost = 1;
+  const absl::StatusOr<v1::Run> launched = LaunchOnce(training, run, board_);
+  ASSERT_OK(launched);
+  EXPECT_EQ(launched->id(), "run of mine");
+  runs_.lost = -1;
+  runs_.code = grpc::StatusCode::NOT_FOUND;
+  EXPECT_EQ(LaunchOnce(training, run, board_).status(),
+            absl::NotFoundError("braidd at head:7000 went away"));
+}
+
+TEST_F(FollowTest, ARequestIsNotRepeatedForeverNorWithoutAnId) {
+  PipelineClient client(server_->InProcessChannel({}));
+  jobs_.lost_answers = 1000;
+  const absl::Status lost = absl::UnavailableError(
+      "braidd at head:7000 went away; the job may have been accepted; see: braid jobs");
+  EXPECT_EQ(SubmitOnce(client, {}, board_).status(), lost);
+  EXPECT_EQ(jobs_.submitted.size(), 1u);
+  v1::SubmitCorpusRequest request;
+  request.set_request_id("mine");
+  EXPECT_EQ(SubmitOnce(client, request, board_, std::chrono::seconds(1)).status(), lost);
+  EXPECT_GE(jobs_.submitted.size(), 3u);
 }
 
 TEST_F(FollowTest, PollingAsksAgainWhenTheServiceDoesNotAnswer) {

@@ -64,6 +64,7 @@ class EmbeddingClient final : public Embedder {
   // Errors: UNAVAILABLE, with the error of each address, after no replica was available for
   // give_up_after (a replica that comes back as another embedder counts as unavailable);
   // INVALID_ARGUMENT for a text larger than a message; INTERNAL for a malformed answer;
+  // FAILED_PRECONDITION when all replicas answer so, before which the others do the work;
   // otherwise the errors of the replica, with its address, and those of options.check.
   absl::Status Embed(std::span<const std::string_view> texts,
                      std::span<float> vectors) const override;

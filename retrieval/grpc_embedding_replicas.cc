@@ -59,7 +59,7 @@ absl::Status EmbeddingReplicas::Run(Done done) {
 void EmbeddingReplicas::Connect() {
   const auto now = Clock::now();
   for (Replica& replica : replicas_) {
-    if (replica.stream != nullptr || now < replica.retry_at) continue;
+    if (replica.stream != nullptr || replica.refuses || now < replica.retry_at) continue;
     // The first attempt fails at once, to report the error early. Later attempts wait for the
     // connection, because gRPC tries to connect only while a waiting call exists.
     const bool patient = replica.num_failures > 0;
@@ -198,7 +198,13 @@ absl::Status EmbeddingReplicas::TakeEnd(const absl::Status& status, Replica* rep
     if (work_.attempts[batch] >= options_.max_attempts) return replica->Locate(replica->problem);
     work_.pending.push_front(batch);
   }
-  return IsTransientEmbeddingError(status) ? absl::OkStatus() : replica->Locate(status);
+  if (IsTransientEmbeddingError(status)) return absl::OkStatus();
+  // Only this replica may be unable to work, as after its model was changed.
+  replica->refuses = absl::IsFailedPrecondition(status) && !learning_;
+  const bool others_remain =
+      replica->refuses &&
+      !std::ranges::all_of(replicas_, [](const Replica& r) { return r.refuses; });
+  return others_remain ? absl::OkStatus() : replica->Locate(status);
 }
 
 void EmbeddingReplicas::CheckDeadlines() {
@@ -262,6 +268,7 @@ void EmbeddingReplicas::CloseStreams() {
   for (Replica& replica : replicas_) {
     replica.stream.reset();
     replica.ready = false;
+    replica.refuses = false;
     replica.unanswered.clear();
   }
 }

@@ -61,6 +61,7 @@ class EmbeddingReplicas {
     int num_failures = 0;             // consecutive
     Clock::time_point retry_at;
     absl::Status problem;
+    bool refuses = false;  // has answered FAILED_PRECONDITION; left out until the call ends
 
     // Returns the error with the address of the replica.
     absl::Status Locate(const absl::Status& status) const;

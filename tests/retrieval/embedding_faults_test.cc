@@ -1,9 +1,11 @@
-// Embedding replicas that are killed, stopped and flooded: real braidd processes.
+// Embedding replicas that are killed, stopped and flooded, which are real braidd processes, or that
+// refuse.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -13,7 +15,9 @@
 
 #include "braid/v1/embedding.grpc.pb.h"
 #include "retrieval/embedding_client.h"
+#include "retrieval/embedding_service.h"
 #include "retrieval/hashing_embedder.h"
+#include "tests/base/status_matchers.h"
 #include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
@@ -92,6 +96,52 @@ TEST(EmbeddingFaultsTest, UsesOtherReplicasWhenOneHangs) {
   first.Signal(SIGCONT);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_TRUE(vectors == expected);
+}
+
+// Answers as an encoder whose model was changed, while `refuses`.
+class ChangedEmbedder final : public Embedder {
+ public:
+  explicit ChangedEmbedder(bool is_changed) : refuses(is_changed) {}
+
+  int32_t dimension() const override { return 1; }
+  std::string fingerprint() const override { return "changed"; }
+  absl::Status Embed(std::span<const std::string_view>, std::span<float> vectors) const override {
+    ++num_calls;
+    std::ranges::fill(vectors, 1.0f);
+    return refuses ? absl::FailedPreconditionError("the model has changed") : absl::OkStatus();
+  }
+
+  std::atomic<bool> refuses;
+  mutable std::atomic<int> num_calls = 0;
+};
+
+TEST(EmbeddingFaultsTest, LeavesOutAReplicaThatRefusesWhileAnotherDoesNot) {
+  const auto changed = std::make_shared<ChangedEmbedder>(true);
+  const auto good = std::make_shared<ChangedEmbedder>(false);
+  LocalServer first(MakeEmbeddingService(changed)), second(MakeEmbeddingService(good));
+  std::vector<std::string> notices;
+  const auto client = EmbeddingClient::Connect(
+      {.addresses = {first.address(), second.address()},
+       .batch_bytes = 1024,
+       .on_waiting = [&](const std::string& notice) { notices.push_back(notice); }});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::vector<std::string> documents = Documents(50);
+  const std::vector<std::string_view> texts = Views(documents);
+  // The good replica may finish a call before the other one is ready.
+  EXPECT_TRUE(WaitUntil([&] {
+    std::vector<float> vectors(texts.size());
+    EXPECT_OK((*client)->Embed(texts, vectors));
+    EXPECT_EQ(vectors, std::vector<float>(texts.size(), 1.0f));
+    return changed->num_calls > 0;
+  }));
+  EXPECT_EQ(changed->num_calls, 1);
+  EXPECT_THAT(notices, testing::Contains("no answer from embedding server " + first.address() +
+                                         " (the model has changed); the others do the work "
+                                         "meanwhile"));
+  good->refuses = true;
+  std::vector<float> vectors(texts.size());
+  EXPECT_FAILS((*client)->Embed(texts, vectors), absl::StatusCode::kFailedPrecondition,
+               "embedding server ", "the model has changed");
 }
 
 TEST(EmbeddingFaultsTest, FailsClearlyWithoutReplicasAndSucceedsLater) {

@@ -328,11 +328,12 @@ absl::Status SyncPath(const std::filesystem::path& path) {
   return absl::OkStatus();
 }
 
-absl::Status MakeDirectories(const std::filesystem::path& path) {
+absl::Status MakeDirectories(const std::filesystem::path& path,
+                             std::vector<std::filesystem::path>* created) {
   const auto directory = WithoutSlash(path);
   std::error_code error;
   if (directory.empty() || std::filesystem::is_directory(directory, error)) return absl::OkStatus();
-  RETURN_IF_ERROR(MakeDirectories(ParentOf(directory)));
+  RETURN_IF_ERROR(MakeDirectories(ParentOf(directory), created));
   if (::mkdir(directory.c_str(), 0777) != 0) {
     const int reason = errno;
     if (std::filesystem::is_directory(directory, error)) return absl::OkStatus();
@@ -342,6 +343,7 @@ absl::Status MakeDirectories(const std::filesystem::path& path) {
     }
     return SystemError("create directory", directory, reason);
   }
+  if (created != nullptr) created->push_back(directory);
   return SyncPath(ParentOf(directory));
 }
 

@@ -26,6 +26,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -159,8 +160,10 @@ absl::StatusOr<FileSummary> SummarizeFile(const std::filesystem::path& path);
 // Flushes a file, or the entries of a directory, to the device.
 absl::Status SyncPath(const std::filesystem::path& path);
 
-// Creates `path` and its missing parents; succeeds if it exists already.
-absl::Status MakeDirectories(const std::filesystem::path& path);
+// Creates `path` and its missing parents; succeeds if it exists already. Appends those that it
+// created to `created`, outer ones first, also when it fails.
+absl::Status MakeDirectories(const std::filesystem::path& path,
+                             std::vector<std::filesystem::path>* created = nullptr);
 
 // Removes a file, or a directory with everything below it; succeeds if there is none.
 absl::Status RemoveTree(const std::filesystem::path& path);

@@ -1,6 +1,7 @@
 #include "inference/output_directory.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -54,16 +55,26 @@ absl::Status Exchange(const fs::path& content, const fs::path& path, const fs::p
 
 }  // namespace
 
+absl::Status CreatedParents::Create(const fs::path& directory) {
+  return MakeDirectories(directory, &created_);
+}
+
+CreatedParents::~CreatedParents() {
+  // rmdir() leaves a directory that holds anything, such as the output or that of another program.
+  while (!created_.empty() && rmdir(created_.back().c_str()) == 0) created_.pop_back();
+}
+
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const OutputPlace& place) {
   if (place.path.empty())
     return absl::InvalidArgumentError("output_dir: got none, expected a directory");
   OutputPlace absolute = place;
   absolute.path = Absolute(place.path);
   RETURN_IF_ERROR(CheckReplaceable(absolute));
-  RETURN_IF_ERROR(MakeDirectories(absolute.path.parent_path()));
+  CreatedParents parents;
+  RETURN_IF_ERROR(parents.Create(absolute.path.parent_path()));
   ASSIGN_OR_RETURN(auto directory, StagingDirectory::Create(absolute.path));
   std::unique_ptr<OutputDirectory> output(
-      new OutputDirectory(std::move(absolute), std::move(directory)));
+      new OutputDirectory(std::move(absolute), std::move(parents), std::move(directory)));
   RETURN_IF_ERROR(MakeDirectories(output->staging_));
   return output;
 }

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,14 +24,30 @@ struct OutputPlace {
   std::function<absl::Status(const std::filesystem::path& directory)> check_replaceable;
 };
 
+// The missing parents of an output, which are created for it.
+class CreatedParents {
+ public:
+  CreatedParents() = default;
+  CreatedParents(CreatedParents&&) = default;
+  // Removes the directories that it created, as far as they are empty.
+  ~CreatedParents();
+
+  // Creates `directory` and its missing parents. Requires: called once.
+  absl::Status Create(const std::filesystem::path& directory);
+
+ private:
+  std::vector<std::filesystem::path> created_;  // outer ones first
+};
+
 // Files are created in `staging()`, a hidden directory beside PATH, and moved to PATH by Publish.
 // What a killed program leaves, the next Create for PATH removes (base/staged_output.h). Several
 // programs may write to one PATH at a time: each publishes a whole directory, and the last one wins
 // with `force`, the first one without.
 class OutputDirectory {
  public:
-  // Creates the staging directory, which is removed with this object. AlreadyExists or
-  // FailedPrecondition, with what to do, when PATH holds something that may not be replaced.
+  // Creates the staging directory and missing parents of PATH, which are removed with this object
+  // unless PATH was published. AlreadyExists or FailedPrecondition, with what to do, when PATH
+  // holds something that may not be replaced.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Create(const OutputPlace& place);
 
   OutputDirectory(const OutputDirectory&) = delete;
@@ -43,14 +61,17 @@ class OutputDirectory {
   absl::Status Publish(const std::filesystem::path& content);
 
  private:
-  OutputDirectory(OutputPlace place, std::unique_ptr<StagingDirectory> directory)
+  OutputDirectory(OutputPlace place, CreatedParents parents,
+                  std::unique_ptr<StagingDirectory> directory)
       : place_(std::move(place)),
         path_(place_.path),
+        parents_(std::move(parents)),
         directory_(std::move(directory)),
         staging_(directory_->path() / "new") {}
 
   const OutputPlace place_;  // with the absolute path
   const std::filesystem::path path_;
+  const CreatedParents parents_;  // destroyed after the directory in it
   const std::unique_ptr<StagingDirectory> directory_;
   const std::filesystem::path staging_;
 };

@@ -104,6 +104,29 @@ TEST_F(OutputDirectoryTest, PublishesADirectoryWithinTheStagingDirectory) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch_ / "a"), {}), 1);
 }
 
+TEST_F(OutputDirectoryTest, RemovesTheParentsThatItCreatedUnlessItIsPublished) {
+  std::filesystem::create_directory(scratch_ / "mine");
+  ASSERT_OK_AND_ASSIGN(auto output,
+                       OutputDirectory::Create({scratch_ / "mine/a/b/out", false, HasOurs}));
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "mine/a/b"));
+  output.reset();
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "mine"));
+}
+
+TEST_F(OutputDirectoryTest, RemovesTheParentsThatItCreatedBeforeOneFailed) {
+  const std::string too_long(300, 'n');
+  EXPECT_FALSE(OutputDirectory::Create({scratch_ / "a" / too_long / "out", false, HasOurs}).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
+}
+
+TEST_F(OutputDirectoryTest, KeepsParentsInWhichAnotherProgramWrites) {
+  ASSERT_OK_AND_ASSIGN(auto failed, OutputDirectory::Create({scratch_ / "a/1", false, HasOurs}));
+  ASSERT_OK_AND_ASSIGN(auto other, OutputDirectory::Create({scratch_ / "a/2", false, HasOurs}));
+  failed.reset();
+  ASSERT_OK(other->Publish(other->staging()));
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "a/2"));
+}
+
 // A directory of files of the user must never be lost, nor the data of braid itself.
 TEST(ReplaceableOutputTest, OnlyDirectoriesThatHoldNothingElse) {
   ScratchDirectory scratch;

@@ -20,11 +20,11 @@ std::optional<std::filesystem::path> MarkerAbove(const std::filesystem::path& pa
   // The directories that links and ".." lead to count, not those that they pass through.
   if (!error) directory = std::filesystem::weakly_canonical(directory, error);
   for (; !error && directory.has_relative_path(); directory = directory.parent_path()) {
-    for (const std::filesystem::path& marker :
-         {RunDirectory(directory).spec(), directory / kManifestName}) {
-      std::error_code missing;
-      if (std::filesystem::exists(marker, missing)) return marker;
-    }
+    std::error_code missing;
+    const std::filesystem::path spec = RunDirectory(directory).spec();
+    if (std::filesystem::exists(spec, missing)) return spec;
+    // Web pages and packages of other programs have files of this name too.
+    if (Manifest::IsIn(directory)) return directory / kManifestName;
   }
   return std::nullopt;
 }

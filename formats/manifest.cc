@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/crc32c.h"
 #include "base/file_error.h"
@@ -153,6 +154,11 @@ absl::StatusOr<Manifest> Manifest::Load(const std::filesystem::path& directory,
   const auto path = directory / kManifestName;
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return Parse(text, path, std::string(hint));
+}
+
+bool Manifest::IsIn(const std::filesystem::path& directory) {
+  const absl::StatusOr<std::string> text = ReadFile(directory / kManifestName);
+  return text.ok() && absl::StrContains(*text, kCrcKey);
 }
 
 absl::Status Manifest::VerifyAll(const std::filesystem::path& directory) const {

@@ -64,6 +64,10 @@ struct Manifest {
   static absl::StatusOr<Manifest> Load(const std::filesystem::path& directory,
                                        std::string_view hint = kDamagedManifestHint);
 
+  // Returns whether DIRECTORY/manifest.json is a manifest of braid, perhaps a damaged one, and not
+  // that of another program.
+  static bool IsIn(const std::filesystem::path& directory);
+
   // Calls VerifyFile for every entry and returns the first error.
   absl::Status VerifyAll(const std::filesystem::path& directory) const;
 

@@ -96,6 +96,16 @@ TEST_F(ManifestTest, DetectsEveryDamageToItself) {
                 [&](bool) { EXPECT_FALSE(Manifest::Load(scratch_.path()).ok()); });
 }
 
+TEST_F(ManifestTest, IsToldFromThatOfAnotherProgramEvenWhenDamaged) {
+  EXPECT_FALSE(Manifest::IsIn(scratch_.path()));
+  PutFile(scratch_ / "manifest.json", R"({"name": "a web page", "key": "x", "files": []})");
+  EXPECT_FALSE(Manifest::IsIn(scratch_.path()));
+  ASSERT_OK(manifest_.Save(scratch_.path()));
+  EXPECT_TRUE(Manifest::IsIn(scratch_.path()));
+  PutFile(scratch_ / "manifest.json", GetFile(scratch_ / "manifest.json") + "}");
+  EXPECT_TRUE(Manifest::IsIn(scratch_.path()));
+}
+
 TEST_F(ManifestTest, RejectsNamesOutsideTheDirectory) {
   for (const char* name : {"", "/etc/passwd", "../x", "a/../../x", "a/", ".", "./a"}) {
     manifest_.files[0].name = name;

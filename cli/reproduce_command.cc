@@ -29,9 +29,12 @@
 #include "reproduce/reproduction.h"
 #include "reproduce/routers/routers_experiment.h"
 #include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
+#include "runs/launch_config.h"
 
 namespace braid {
 namespace {
+
+constexpr int kMaxReproductionSlots = 10'000;
 
 struct ReproduceOptions {
   std::vector<std::string> paths, arms;
@@ -63,6 +66,21 @@ const Experiment& ExperimentOf(const ReproduceOptions& options) {
   return **std::ranges::find(all, name, &Experiment::name);
 }
 
+// Returns the hosts to distribute runs to, which are checked as those of a run are.
+absl::StatusOr<std::vector<v1::HostSlots>> ReproductionHosts(const ReproduceOptions& options) {
+  if (options.hosts.empty()) return std::vector<v1::HostSlots>();
+  ASSIGN_OR_RETURN(const std::vector<v1::HostSlots> hosts, ParseHostList(options.hosts));
+  v1::RunSpec spec;
+  spec.mutable_launch()->mutable_hosts()->Assign(hosts.begin(), hosts.end());
+  RETURN_IF_ERROR(ResolveLaunch(&spec));
+  if (const int64_t slots = TotalSlots(spec.launch()); slots > kMaxReproductionSlots) {
+    return absl::InvalidArgumentError(absl::StrCat("--hosts: got ", slots,
+                                                   " slots, expected at most ",
+                                                   kMaxReproductionSlots, ", one for each run"));
+  }
+  return std::vector<v1::HostSlots>(spec.launch().hosts().begin(), spec.launch().hosts().end());
+}
+
 absl::StatusOr<ReproductionPlan> PlanOf(const ReproduceOptions& options,
                                         std::span<const v1::HostSlots> hosts) {
   const Experiment& experiment = ExperimentOf(options);
@@ -77,7 +95,7 @@ absl::StatusOr<ReproductionPlan> PlanOf(const ReproduceOptions& options,
 
 SlotsByHost SlotsOf(std::span<const v1::HostSlots> hosts) {
   SlotsByHost slots;
-  for (const v1::HostSlots& host : hosts) slots[host.host()] += std::max(host.slots(), 1);
+  for (const v1::HostSlots& host : hosts) slots[host.host()] = host.slots();
   return slots;
 }
 
@@ -228,10 +246,7 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
                        const std::string& version) {
   RETURN_IF_ERROR(CheckRouters(options));
   RETURN_IF_ERROR(CheckPaths(session, options));
-  std::vector<v1::HostSlots> hosts;
-  if (!options.hosts.empty()) {
-    ASSIGN_OR_RETURN(hosts, ParseHostList(options.hosts));
-  }
+  ASSIGN_OR_RETURN(const std::vector<v1::HostSlots> hosts, ReproductionHosts(options));
   ASSIGN_OR_RETURN(ReproductionPlan plan, PlanOf(options, hosts));
   RETURN_IF_ERROR(CheckTasks(session, options, plan));
   ReproductionOptions experiment{
@@ -286,10 +301,11 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
   command
       ->add_option("--slots", options->slots,
                    "Number of runs to train concurrently, one thread each (default: one per core)")
-      ->check(IntegerBetween(1, 10'000));
+      ->check(IntegerBetween(1, kMaxReproductionSlots));
   command
       ->add_option("--hosts", options->hosts,
                    "Hosts to distribute runs to, one per slot; they must see this machine's files")
+      ->check(NotEmpty("a list of hosts"))
       ->excludes("--slots");
   command->add_flag("--dry-run", options->dry_run,
                     "Check the corpus and print the planned runs and their estimated time");

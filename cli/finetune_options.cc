@@ -102,64 +102,56 @@ bool ParseWeight(const std::string& text, double* weight) {
   return absl::SimpleAtod(text, weight) && *weight > 0 && *weight <= kMaxWeight;
 }
 
-constexpr char kData[] = "Data";
-
 void AddValidationOptions(CLI::App* command, FinetuneOptions* options) {
   CLI::Option* const share =
       command
           ->add_option("--validation", options->validation,
                        "Share of the examples to hold out and validate on; 0 for none")
           ->check(NumberBetween(0, .9))
-          ->capture_default_str()
-          ->group(kData);
+          ->capture_default_str();
   command
       ->add_option("--validation-data", options->validation_data,
                    "Files of records to validate on instead of a share")
       ->type_name("FILE")
       ->check(NotEmpty("a file"))
-      ->excludes(share)
-      ->group(kData);
+      ->excludes(share);
 }
 
 void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
+  const std::string other_group = command->option_defaults()->get_group();
+  command->option_defaults()->group("Data");
   command
       ->add_option("--data", options->data,
                    "Files of JSON records (.json, .jsonl, also .gz and .zst), read WEIGHT times "
                    "a pass (default: 1); with --task, the directory of task files")
       ->type_name("FILE[=WEIGHT]")
       ->check(NotEmpty("a file"))
-      ->required()
-      ->group(kData);
+      ->required();
   command
       ->add_option("--task", options->tasks,
                    "Train on prompts and right answers of this task, read WEIGHT times a pass; "
                    "repeatable")
       ->type_name("NAME[=WEIGHT]")
-      ->allow_extra_args(false)
-      ->group(kData);
+      ->allow_extra_args(false);
   command
       ->add_option("--format", options->format,
                    "Format of the records (default: recognized by the first record of a file)")
-      ->check(OneOf(RecordFormatNames()))
-      ->group(kData);
+      ->check(OneOf(RecordFormatNames()));
   command
       ->add_option("--field", options->field_names,
                    "Field that holds a part of the records, such as answer=output")
-      ->type_name("PART=NAME")
-      ->group(kData);
+      ->type_name("PART=NAME");
   command
       ->add_option("--template", options->chat_template,
                    "Text and control tokens around turns (default: plain for prompts, texts and "
                    "tasks; for conversations that of the model, otherwise alpaca for alpaca "
                    "records and chatml)")
-      ->check(OneOf(ChatTemplateNames()))
-      ->group(kData);
+      ->check(OneOf(ChatTemplateNames()));
   command
       ->add_option("--loss-on", options->loss_on,
                    "Tokens that are targets: all answers, the last answer, or everything")
       ->check(OneOf({"answers", "last-answer", "everything"}))
-      ->capture_default_str()
-      ->group(kData);
+      ->capture_default_str();
   command
       ->add_option_function<std::vector<std::string>>(
           "--label-head",
@@ -172,24 +164,21 @@ void AddDataOptions(CLI::App* command, FinetuneOptions* options) {
           "regression, whose answers are numbers [model.label_head]")
       ->type_name("KIND")
       ->expected(0, 1)
-      ->check(OneOf({"classes", "regression"}))
-      ->group(kData);
+      ->check(OneOf({"classes", "regression"}));
   AddValidationOptions(command, options);
   command
       ->add_option("--sequence-length", options->sequence_length,
                    "Tokens of a training sequence (default: the model's)")
-      ->check(IntegerBetween(2, INT32_MAX))
-      ->group(kData);
-  command
-      ->add_flag("--strict", options->strict,
-                 "Fail if a record would be rejected or cut, or is both trained and evaluated on")
-      ->group(kData);
+      ->check(IntegerBetween(2, INT32_MAX));
+  command->add_flag(
+      "--strict", options->strict,
+      "Fail if a record would be rejected or cut, or is both trained and evaluated on");
   command
       ->add_option("--prepare-in", options->prepare_in,
                    "Directory for the prepared dataset, which the ranks must reach (default: "
                    "supervised/ of --home)")
-      ->type_name("DIR")
-      ->group(kData);
+      ->type_name("DIR");
+  command->option_defaults()->group(other_group);
 }
 
 void AddExpertOptions(CLI::App* command, FinetuneOptions* options) {
@@ -393,7 +382,11 @@ absl::StatusOr<std::map<std::string, std::string>> FinetuneOptions::Fields() con
       return absl::InvalidArgumentError(
           absl::StrCat("--field: got ", text, ", expected PART=NAME, such as answer=output"));
     }
-    parts[text.substr(0, equals)] = text.substr(equals + 1);
+    const std::string part = text.substr(0, equals);
+    if (!parts.emplace(part, text.substr(equals + 1)).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--field: got ", part, " twice, expected one field for each part"));
+    }
   }
   return parts;
 }

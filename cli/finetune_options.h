@@ -51,7 +51,8 @@ struct FinetuneOptions {
   // Returns --task without weights, and the weight of each value: NAME=WEIGHT, and 1 without.
   // InvalidArgument for a weight that is not positive and for a task that is named twice.
   absl::StatusOr<std::vector<std::pair<std::string, double>>> WeighedTasks() const;
-  // Returns --field PART=NAME as a map. InvalidArgument for a value without '='.
+  // Returns --field PART=NAME as a map. InvalidArgument for a value without '=' and for a part that
+  // is named twice.
   absl::StatusOr<std::map<std::string, std::string>> Fields() const;
 };
 

@@ -84,6 +84,9 @@ class Planner {
 
  private:
   absl::Status AddModel(const std::string& name) {
+    if (std::ranges::find(named_, name, &NamedModel::name) != named_.end()) {
+      return Invalid("models: got ", name, " twice, expected each model once");
+    }
     ASSIGN_OR_RETURN(const ModelPath path, FindModel(name, request_.strict()));
     ASSIGN_OR_RETURN(const FileSummary tokenizer, SummarizeFile(path.checkpoint / kTokenizerFile));
     RETURN_IF_ERROR(CheckPredictsTokens(path.state.model, name));

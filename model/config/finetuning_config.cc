@@ -143,12 +143,52 @@ absl::Status CheckAdapters(const v1::ModelConfig& model, const v1::Finetuning& f
   return absl::OkStatus();
 }
 
-// Returns the factor of the first group that matches a parameter; 1 without any.
-double RateFactor(const v1::Finetuning& finetuning, const std::string& parameter) {
+// Returns the first group that matches a parameter; nullptr without any.
+const v1::LearningRateGroup* GroupOf(const v1::Finetuning& finetuning,
+                                     const std::string& parameter) {
   for (const v1::LearningRateGroup& group : finetuning.learning_rates()) {
-    if (Matches(group.pattern(), parameter)) return group.factor();
+    if (Matches(group.pattern(), parameter)) return &group;
   }
-  return 1;
+  return nullptr;
+}
+
+double RateFactor(const v1::Finetuning& finetuning, const std::string& parameter) {
+  const v1::LearningRateGroup* const group = GroupOf(finetuning, parameter);
+  return group == nullptr ? 1 : group->factor();
+}
+
+// Checks that each group applies to a parameter, and that at least one parameter is trained.
+absl::Status CheckRates(const v1::ModelConfig& model, const v1::Finetuning& finetuning) {
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : FinetunedLayout(model, finetuning)) {
+    if (spec.trained) names.push_back(spec.name);
+  }
+  for (const v1::LearningRateGroup& group : finetuning.learning_rates()) {
+    if (!(group.factor() >= 0 && std::isfinite(group.factor()))) {
+      return BadFinetuning("learning_rates", "got factor ", group.factor(), " for ",
+                           group.pattern(), ", expected a number of at least 0");
+    }
+    const auto matches = [&](const std::string& name) { return Matches(group.pattern(), name); };
+    const auto applies = [&](const std::string& name) {
+      return GroupOf(finetuning, name) == &group;
+    };
+    if (std::ranges::any_of(names, applies)) continue;
+    if (std::ranges::any_of(names, matches)) {
+      return BadFinetuning("learning_rates", "got ", group.pattern(),
+                           " after patterns that match the same parameters, of which the first "
+                           "applies; expected it before them, or not at all");
+    }
+    const std::string nearest = NearestWord(group.pattern(), names);
+    return BadFinetuning("learning_rates", "got ", group.pattern(),
+                         ", which matches no trained parameter; the nearest is ",
+                         nearest.empty() ? names.front() : nearest);
+  }
+  const auto learns = [&](const std::string& name) { return RateFactor(finetuning, name) > 0; };
+  if (finetuning.learning_rates().empty() || std::ranges::any_of(names, learns)) {
+    return absl::OkStatus();
+  }
+  return BadFinetuning("learning_rates",
+                       "got factor 0 for all trained parameters, expected more than 0 for one");
 }
 
 // Checks the settings of the loss and of the update.
@@ -169,23 +209,7 @@ absl::Status CheckTuning(const v1::ModelConfig& model, const v1::Finetuning& fin
   if (!(noise >= 0 && std::isfinite(noise))) {
     return BadFinetuning("embedding_noise", "got ", noise, ", expected a number of at least 0");
   }
-  std::vector<std::string> names;
-  for (const ParameterSpec& spec : FinetunedLayout(model, finetuning)) {
-    if (spec.trained) names.push_back(spec.name);
-  }
-  for (const v1::LearningRateGroup& group : finetuning.learning_rates()) {
-    if (!(group.factor() >= 0 && std::isfinite(group.factor()))) {
-      return BadFinetuning("learning_rates", "got factor ", group.factor(), " for ",
-                           group.pattern(), ", expected a number of at least 0");
-    }
-    const auto matches = [&](const std::string& name) { return Matches(group.pattern(), name); };
-    if (std::ranges::any_of(names, matches)) continue;
-    const std::string nearest = NearestWord(group.pattern(), names);
-    return BadFinetuning("learning_rates", "got ", group.pattern(),
-                         ", which matches no trained parameter; the nearest is ",
-                         nearest.empty() ? names.front() : nearest);
-  }
-  return absl::OkStatus();
+  return CheckRates(model, finetuning);
 }
 
 absl::Status CheckPatterns(const v1::ModelConfig& model, const v1::Finetuning& finetuning) {

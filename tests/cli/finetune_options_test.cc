@@ -80,6 +80,13 @@ TEST(FinetuneOptionsTest, TheSpecHasLengthAndAdapters) {
   EXPECT_EQ(fields.at("answer"), "reply");
 }
 
+TEST(FinetuneOptionsTest, APartHasOneField) {
+  FinetuneOptions options;
+  options.field_names = {"answer=reply", "prompt=ask", "answer=output"};
+  EXPECT_FAILS(options.Fields(), absl::StatusCode::kInvalidArgument,
+               "--field: got answer twice, expected one field");
+}
+
 TEST(FinetuneOptionsTest, ASeedOfZeroReplacesThatOfTheConfiguration) {
   for (const bool given : {false, true}) {
     std::vector<std::string> arguments = {"base", "--data", "a.jsonl", "--set", "seed=5"};

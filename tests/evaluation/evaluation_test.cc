@@ -216,6 +216,8 @@ TEST_F(EvaluationTest, TextShorterThanASegmentHasNoMainFigure) {
 
 TEST_F(EvaluationTest, RefusesMeaninglessRequests) {
   ExpectError({}, absl::StatusCode::kInvalidArgument, "models: ");
+  ExpectError(Request({models_->experts, models_->dense, models_->experts}),
+              absl::StatusCode::kInvalidArgument, "twice, expected each model once");
   v1::EvaluateRequest both = Request({models_->experts});
   both.set_dataset_dir(models_->dataset.string());
   both.add_paths("/x.txt");

@@ -324,17 +324,23 @@ TEST_F(FinetuningTest, BadRatesAndLossesAreNamed) {
     change(finetuning);
     return ResolveFinetuning(finetuning, model).status();
   };
-  const auto rate = [&](const std::string& pattern, double factor) {
+  const auto rates = [&](const std::vector<std::pair<std::string, double>>& groups) {
     return error([&](v1::Finetuning& finetuning) {
-      finetuning.add_learning_rates()->set_pattern(pattern);
-      finetuning.mutable_learning_rates(0)->set_factor(factor);
+      for (const auto& [pattern, factor] : groups) {
+        finetuning.add_learning_rates()->set_pattern(pattern);
+        finetuning.mutable_learning_rates()->rbegin()->set_factor(factor);
+      }
     });
   };
   const auto invalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_OK(rate("model.layers.0.*", 0));
-  EXPECT_FAILS(rate("model.norm.weigth", 1), invalid, "finetuning.learning_rates",
+  EXPECT_OK(rates({{"*norm*", 0}, {"*", 2}}));
+  EXPECT_FAILS(rates({{"model.norm.weigth", 1}}), invalid, "finetuning.learning_rates",
                "got model.norm.weigth", "the nearest is model.norm.weight");
-  EXPECT_FAILS(rate("*", -1), invalid, "got factor -1 for *", "at least 0");
+  EXPECT_FAILS(rates({{"*", -1}}), invalid, "got factor -1 for *", "at least 0");
+  EXPECT_FAILS(rates({{"*", 0}}), invalid, "got factor 0 for all trained parameters");
+  EXPECT_FAILS(rates({{"*norm*", 2}, {"*norm*", 3}}), invalid, "got *norm* after patterns");
+  EXPECT_FAILS(rates({{"*", 2}, {"model.layers.0.*", 3}}), invalid,
+               "got model.layers.0.* after patterns", "before them");
   for (const double bad : {-0.1, 1.0, std::nan("")}) {
     EXPECT_FAILS(error([&](auto& finetuning) { finetuning.set_label_smoothing(bad); }), invalid,
                  "finetuning.label_smoothing", "less than 1");

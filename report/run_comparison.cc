@@ -222,12 +222,14 @@ std::vector<std::string> DifferingSettings(const v1::RunSpec& a, const v1::RunSp
 
 std::vector<std::pair<size_t, size_t>> PairRuns(std::span<const ReportRun> runs) {
   std::vector<std::pair<size_t, size_t>> pairs;
+  std::vector<bool> is_paired(runs.size());
   for (size_t dense = 0; dense < runs.size(); ++dense) {
+    if (!IsDense(runs[dense].spec)) continue;
     for (size_t moe = 0; moe < runs.size(); ++moe) {
-      if (IsDense(runs[dense].spec) && !IsDense(runs[moe].spec) &&
-          DifferingSettings(runs[dense].spec, runs[moe].spec).empty()) {
-        pairs.emplace_back(dense, moe);
-      }
+      if (is_paired[moe] || IsDense(runs[moe].spec)) continue;
+      if (!DifferingSettings(runs[dense].spec, runs[moe].spec).empty()) continue;
+      is_paired[moe] = true;
+      pairs.emplace_back(dense, moe);
     }
   }
   return pairs;

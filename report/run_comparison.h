@@ -42,7 +42,8 @@ bool IsDense(const v1::RunSpec& spec);
 // differ: "seed", "model.num_heads", "optimizer.learning_rate".
 std::vector<std::string> DifferingSettings(const v1::RunSpec& a, const v1::RunSpec& b);
 
-// Returns the indices (dense, MoE) of runs that differ only in their experts.
+// Returns the indices (dense, MoE) of runs that differ only in their experts: each MoE with the
+// first such dense run, so that repeated runs of one specification make one pair each.
 std::vector<std::pair<size_t, size_t>> PairRuns(std::span<const ReportRun> runs);
 
 // Returns the indices (base, other) of runs whose losses are on the same tokens: the pairs of

@@ -155,6 +155,15 @@ TEST(PairRunsTest, PairsRunsThatDifferOnlyInTheExperts) {
   }
 }
 
+TEST(PairRunsTest, RepeatedRunsMakeOnePairForEachRunWithExperts) {
+  const ReportRun dense = SyntheticRuns()[0], moe = SyntheticRuns()[1];
+  std::vector<ReportRun> runs = {moe, dense, moe, dense, dense, moe};
+  EXPECT_THAT(PairRuns(runs), ElementsAre(Pair(1, 0), Pair(1, 2), Pair(1, 5)));
+  runs[1].spec.set_seed(7);
+  runs[2].spec.set_seed(7);
+  EXPECT_THAT(PairRuns(runs), ElementsAre(Pair(1, 2), Pair(3, 0), Pair(3, 5)));
+}
+
 TEST(ComparablePairsTest, NeedTheSameTokens) {
   std::vector<ReportRun> runs = {SyntheticRuns()[1], SyntheticRuns()[1]};
   EXPECT_THAT(ComparablePairs(runs), ElementsAre(Pair(0, 1)));

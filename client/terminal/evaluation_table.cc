@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/utf8.h"
 #include "client/terminal/model_name.h"
 #include "client/terminal/tables.h"
@@ -54,10 +55,9 @@ void PrintRows(const std::vector<EvaluationRow>& rows, int width, std::ostream& 
 // Returns the decimals that show about four digits.
 int Decimals(double value) { return value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3; }
 
-// Returns an exponent for a huge number, such as the perplexity of a model that diverged.
+// A dash means here that a domain has no text, so other values that are not finite are spelled out.
 std::string DecimalText(double value, int decimals) {
-  return std::abs(value) >= 1e12 ? absl::StrFormat("%.4g", value)
-                                 : absl::StrFormat("%.*f", decimals, value);
+  return std::isfinite(value) ? FormatFixed(value, decimals) : absl::StrCat(value);
 }
 
 Cell Figure(double value, int64_t of, bool has_interval, const v1::Interval& interval) {

@@ -1,6 +1,8 @@
 #include "base/utf8.h"
 
+#include <locale.h>
 #include <simdjson.h>
+#include <wchar.h>
 
 #include <algorithm>
 
@@ -45,6 +47,22 @@ std::string ReplaceInvalidUtf8(std::string_view text) {
 
 int64_t CountCharacters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return !IsContinuationByte(byte); });
+}
+
+int CharacterColumns(std::string_view text) {
+  const size_t length = ValidCharacterLength(text);
+  if (length < 2) return 1;
+  unsigned code = static_cast<unsigned char>(text.front()) & (0xFFU >> (length + 1));
+  for (const char byte : text.substr(1, length - 1)) {
+    code = code << 6 | (static_cast<unsigned char>(byte) & 0x3FU);
+  }
+  // The locale of the process may not know the character.
+  static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  if (utf8 == nullptr) return 1;
+  const locale_t before = uselocale(utf8);
+  const int columns = wcwidth(static_cast<wchar_t>(code));
+  uselocale(before);
+  return columns < 0 ? 1 : columns;
 }
 
 size_t CharacterOffset(std::string_view text, int64_t index) {

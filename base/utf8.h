@@ -38,6 +38,11 @@ std::string ReplaceInvalidUtf8(std::string_view text);
 // Returns the number of characters.
 int64_t CountCharacters(std::string_view text);
 
+// Returns the columns that the character at the start of `text`, which must not be empty, takes in
+// a font of fixed width: two for East Asian characters and emoji, none for combining ones. A byte
+// that is not part of a character takes one.
+int CharacterColumns(std::string_view text);
+
 // Returns the byte offset at which character `index`, counted from 0, starts; text.size() if there
 // are at most `index` characters.
 //

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLeft = 56, kRight = 14, kLineChartTop = 26, kLineChartBottom = 44;
 // Labels at the ends of lines.
-constexpr size_t kLineChartLabelLength = 20;
+constexpr double kLineChartLabelLength = 20;
 constexpr double kLabelHeight = 13;
 // Radius of points without a line; points at the ends of the axis are not clipped.
 constexpr double kDotRadius = 3;

@@ -16,7 +16,7 @@ constexpr double kStripWidth = 11, kSmallStripWidth = 18, kSmallSpan = 400;
 constexpr double kRowHeight = 14;
 // More rows would not fit into a plot.
 constexpr size_t kMaxRows = 13;
-constexpr size_t kNameLength = 26, kSmallNameLength = 16;
+constexpr double kNameLength = 26, kSmallNameLength = 16;
 // Distance between a box and the edge of the drawing.
 constexpr double kEdge = 2;
 
@@ -59,7 +59,7 @@ std::string BoxOf(const LineChart& chart, const std::vector<Reading>& readings, 
                   const PlotScale& x, const PlotScale& y) {
   std::vector<std::string> rows = {
       absl::StrCat(FormatCount(readings.front().point.x), " ", chart.x_label)};
-  const size_t length = x.pixel_high - x.pixel_low > kSmallSpan ? kNameLength : kSmallNameLength;
+  const double length = x.pixel_high - x.pixel_low > kSmallSpan ? kNameLength : kSmallNameLength;
   for (size_t i = 0; i < std::min(readings.size(), kMaxRows); ++i) {
     rows.push_back(absl::StrCat(Shorten(readings[i].series->name, length), " ",
                                 ValueText(chart, readings[i].point.y)));

@@ -149,7 +149,8 @@ std::string LossTable(const LineChart& chart) {
   }
   HtmlTable table{.header = {"tokens"}, .rows = {}};
   for (const PlotSeries& series : chart.series) {
-    table.header.push_back(absl::StrCat(RenderSwatch(series.color), EscapeHtml(series.name)));
+    table.header.push_back(absl::StrCat("<span class=\"run\">", RenderSwatch(series.color),
+                                        EscapeHtml(series.name), "</span>"));
   }
   const double distance = tokens / kTableRows;
   for (int64_t i = 1; i <= kTableRows; ++i) {

@@ -35,6 +35,7 @@ html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; }
 body {
   margin: 0; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+  overflow-wrap: break-word;
 }
 main { max-width: 1000px; margin: 0 auto; padding: 28px 20px 48px; }
 a { color: var(--link); }

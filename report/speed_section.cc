@@ -75,7 +75,7 @@ HtmlTable::Row TimesRow(std::span<const ReportRun> runs, size_t i) {
 // Returns the mean milliseconds of each part of a step.
 std::string TimesChart(std::span<const ReportRun> runs) {
   StackedBars bars{.description = "Time of the parts of a step in each run",
-                   .x_label = "milliseconds per step, mean over the run, rank 0",
+                   .x_label = "ms per step, mean over the run, rank 0",
                    .unit = "ms",
                    .labels = {},
                    .parts = {},

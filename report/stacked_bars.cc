@@ -15,7 +15,7 @@ namespace {
 constexpr double kStackedBarsBarHeight = 18, kStackedBarsRow = 26, kStackedBarsTop = 6,
                  kStackedBarsBottom = 44;
 constexpr int kStackedBarsNarrowWidth = 370;
-constexpr size_t kStackedBarsLabelLength = 20;
+constexpr double kStackedBarsLabelLength = 20;
 
 double Positive(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
 

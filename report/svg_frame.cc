@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
@@ -20,6 +22,8 @@ constexpr std::array<const char*, 5> kSuffixes = {"", "k", "M", "B", "T"};
 constexpr double kLargestZoom = 1.3;
 // Mean width of a character of a sans-serif font, in units of the font size.
 constexpr double kCharacterWidth = 0.58;
+// Mean width of a capital letter, in units of that of a character.
+constexpr double kCapitalWidth = 1.2;
 // Relative to the larger end of a range. The ends of a narrower range differ by rounding alone, and
 // ticks inside it could not be distinguished.
 constexpr double kNarrowestRange = 1e-12;
@@ -49,6 +53,21 @@ std::string TickText(double value, const std::vector<double>& ticks) {
   for (; largest >= 1000 * unit && suffix + 1 < kSuffixes.size(); ++suffix) unit *= 1000;
   if (value == 0 && suffix > 0) return "0";
   return FormatFixed(value / unit, DigitsOf(StepOf(ticks) / unit)) + kSuffixes[suffix];
+}
+
+// Returns the character of `text` that starts at `offset`, or the byte that is not a part of one.
+std::string_view CharacterAt(std::string_view text, size_t offset) {
+  const std::string_view rest = text.substr(offset);
+  return rest.substr(0, std::max<size_t>(1, ValidCharacterLength(rest)));
+}
+
+// Returns the number of characters of mean width that are about as wide as the text.
+double MeanCharacters(std::string_view text) {
+  double sum = 0;
+  for (size_t i = 0; i < text.size(); i += CharacterAt(text, i).size()) {
+    sum += absl::ascii_isupper(text[i]) ? kCapitalWidth : CharacterColumns(text.substr(i));
+  }
+  return sum;
 }
 
 }  // namespace
@@ -153,14 +172,21 @@ std::string YAxis(const PlotScale& y, double left, double right, const std::stri
   return out;
 }
 
-std::string Shorten(const std::string& text, size_t length) {
-  const auto limit = static_cast<int64_t>(length);
-  if (CountCharacters(text) <= limit) return text;
-  return text.substr(0, CharacterOffset(text, limit - 1)) + "\xE2\x80\xA6";
+std::string Shorten(const std::string& text, double length) {
+  if (MeanCharacters(text) <= length) return text;
+  double free = length - 1;
+  size_t end = 0;
+  while (end < text.size()) {
+    const std::string_view character = CharacterAt(text, end);
+    free -= MeanCharacters(character);
+    if (free < 0) break;
+    end += character.size();
+  }
+  return text.substr(0, end) + "\xE2\x80\xA6";
 }
 
 double TextWidth(const std::string& text, double font_size) {
-  return kCharacterWidth * font_size * static_cast<double>(CountCharacters(text));
+  return kCharacterWidth * font_size * MeanCharacters(text);
 }
 
 double LabelWidth(const std::vector<std::string>& labels) {

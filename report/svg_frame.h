@@ -55,14 +55,15 @@ std::string XAxis(const PlotScale& x, double top, double bottom, const std::stri
 // Returns horizontal grid lines with their numbers left of `left`.
 std::string YAxis(const PlotScale& y, double left, double right, const std::string& label);
 
-// Returns at most `length` characters of the text; the last one is an ellipsis if it was cut.
-std::string Shorten(const std::string& text, size_t length);
+// Returns as much of the text as is about as wide as `length` characters of mean width; the last
+// character is an ellipsis if the text was cut.
+std::string Shorten(const std::string& text, double length);
 
 // Returns about how many pixels UTF-8 text is wide at a font size; an upper estimate for usual
 // text.
 double TextWidth(const std::string& text, double font_size = 12);
 
-// Returns the pixels that labels, cut to 20 characters, need left of a plot.
+// Returns the pixels that labels, which Shorten() cuts to 20 characters, need left of a plot.
 double LabelWidth(const std::vector<std::string>& labels);
 
 }  // namespace braid

@@ -40,10 +40,8 @@ bool IsMeasured(const ForestRow& row) {
   return row.part.estimate && std::isfinite(row.part.estimate->effect);
 }
 
-// Returns the number of characters that fit into `width`.
-size_t LineLength(double width, double font_size) {
-  return static_cast<size_t>(width / TextWidth("x", font_size));
-}
+// Returns the number of characters of mean width that fit into `width`.
+double LineLength(double width, double font_size) { return width / TextWidth("x", font_size); }
 
 // Breaks the text between words into lines of at most `width`. The last of at most kMostLines is
 // cut.

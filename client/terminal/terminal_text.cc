@@ -1,9 +1,7 @@
 #include "client/terminal/terminal_text.h"
 
-#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <wchar.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,23 +45,6 @@ std::string_view FirstCharacter(std::string_view text) {
 bool IsUnsafe(std::string_view character) {
   return IsControl(character.front()) ||
          ((character.size() == 2 || character.size() == 3) && MisleadsReaders(character));
-}
-
-// Returns the columns of a character. Bytes that are not a character take one.
-int ColumnsOf(std::string_view character) {
-  const size_t length = ValidCharacterLength(character);
-  if (length < 2) return 1;
-  unsigned code = static_cast<unsigned char>(character.front()) & (0xFFU >> (length + 1));
-  for (const char byte : character.substr(1, length - 1)) {
-    code = code << 6 | (static_cast<unsigned char>(byte) & 0x3FU);
-  }
-  // The locale of the process may not know the character.
-  static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  if (utf8 == nullptr) return 1;
-  const locale_t before = uselocale(utf8);
-  const int columns = wcwidth(static_cast<wchar_t>(code));
-  uselocale(before);
-  return columns < 0 ? 1 : columns;
 }
 
 }  // namespace
@@ -123,7 +104,7 @@ std::string ShellText(const std::vector<std::string>& arguments) {
 int NumColumns(std::string_view text) {
   int columns = 0;
   for (; !text.empty(); text.remove_prefix(FirstCharacter(text).size())) {
-    columns += ColumnsOf(FirstCharacter(text));
+    columns += CharacterColumns(FirstCharacter(text));
   }
   return columns;
 }
@@ -133,7 +114,7 @@ std::string ClipColumns(std::string_view text, int columns) {
   for (; !text.empty(); text.remove_prefix(FirstCharacter(text).size())) {
     const std::string_view character = FirstCharacter(text);
     const bool unsafe = IsUnsafe(character);
-    columns -= unsafe ? 1 : ColumnsOf(character);
+    columns -= unsafe ? 1 : CharacterColumns(character);
     if (columns < 0) break;
     clipped += unsafe ? "?" : character;
   }

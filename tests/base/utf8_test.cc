@@ -64,6 +64,15 @@ TEST(Utf8Test, CountsAndLocatesCharacters) {
   for (int64_t i = 0; i < 7; ++i) EXPECT_EQ(CharacterOffset(text, i), offsets[i]) << i;
 }
 
+TEST(Utf8Test, EastAsianCharactersTakeTwoColumns) {
+  EXPECT_EQ(CharacterColumns("ab"), 1);
+  EXPECT_EQ(CharacterColumns("\xC3\xA9z"), 1);
+  EXPECT_EQ(CharacterColumns("\xE6\x97\xA5\xE6\x9C\xAC"), 2);
+  EXPECT_EQ(CharacterColumns("\xF0\x9F\x98\x80"), 2);
+  EXPECT_EQ(CharacterColumns("\xCC\x81"), 0) << "a combining accent";
+  EXPECT_EQ(CharacterColumns("\xE6\x97"), 1) << "half a character";
+}
+
 TEST(Utf8Test, PrefixesEndBetweenCharacters) {
   const std::string text =
       "a\xE2\x82\xAC"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "report/report_data.h"
 #include "report/report_page.h"
 #include "report/report_style.h"
@@ -110,6 +111,59 @@ TEST(ReportLookTest, ReadoutsStayWithinTheirPlots) {
     }
   }
   EXPECT_GT(num_boxes, 100);
+}
+
+// Returns about how wide a text is that repeats X or one East Asian character.
+double WidthOfRepeated(const std::string& text, double font_size) {
+  const double em = text.starts_with("X") ? 0.66 : 1;
+  return em * font_size * static_cast<double>(CountCharacters(text));
+}
+
+TEST(ReportLookTest, LabelsOfWideCharactersStayWithinTheirPlots) {
+  std::vector<ReportRun> runs = TwelveRuns();
+  std::string wide;
+  for (int i = 0; i < 60; ++i) wide += "\xE5\xAD\xA6";
+  runs[0].spec.set_name(wide);
+  runs[1].spec.set_name(std::string(90, 'X'));
+  int num_labels = 0;
+  for (const std::string& plot : PlotsOf(RenderReport(runs))) {
+    double x, y, width, height;
+    ASSERT_EQ(
+        std::sscanf(Attribute(plot, "viewBox").c_str(), "%lf %lf %lf %lf", &x, &y, &width, &height),
+        4);
+    for (size_t at = plot.find("<text x="); at != std::string::npos;
+         at = plot.find("<text x=", at + 1)) {
+      const size_t end = plot.find('>', at);
+      const std::string tag = plot.substr(at, end - at);
+      const std::string text = plot.substr(end + 1, plot.find('<', end) - end - 1);
+      if (!text.starts_with("\xE5\xAD\xA6") && !text.starts_with("XX")) continue;
+      const double at_x = std::stod(Attribute(tag, "x"));
+      if (Attribute(tag, "text-anchor") == "end") {
+        EXPECT_GE(at_x - WidthOfRepeated(text, 12), 0) << text;
+      } else {
+        EXPECT_LE(at_x + WidthOfRepeated(text, 11), width) << text;
+      }
+      ++num_labels;
+    }
+  }
+  EXPECT_GE(num_labels, 6);
+}
+
+TEST(ReportLookTest, LongNamesBreakOutsideOfTablesAndInTheirHeaders) {
+  const std::string style = kReportStyle;
+  const size_t body = style.find("\nbody {");
+  ASSERT_NE(body, std::string::npos);
+  EXPECT_THAT(style.substr(body, style.find('}', body) - body),
+              HasSubstr("overflow-wrap: break-word"));
+  std::vector<ReportRun> runs = SyntheticRuns();
+  const std::string name(120, 'n');
+  runs[1].spec.set_name(name);
+  const std::string html = RenderReport(runs);
+  const size_t values = html.find("<summary>Values</summary>");
+  ASSERT_NE(values, std::string::npos);
+  EXPECT_THAT(
+      html.substr(values, html.find("</thead>", values) - values),
+      HasSubstr("<span class=\"run\"><span class=\"swatch c1\"></span>" + name + "</span>"));
 }
 
 TEST(ReportLookTest, EachLegendOfRunsNamesEveryRunOnce) {

@@ -99,7 +99,10 @@ absl::StatusOr<std::vector<int>> LayersToAnalyze(const v1::ModelConfig& resolved
   }
   if (asked.empty()) return MoeLayers(resolved);
   std::ranges::sort(asked);
-  asked.erase(std::ranges::unique(asked).begin(), asked.end());
+  if (const auto repeated = std::ranges::adjacent_find(asked); repeated != asked.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layers: layer ", *repeated, " is listed twice; list each layer once"));
+  }
   const std::vector<int> with_experts = MoeLayers(resolved);
   for (const int layer : asked) {
     if (!std::ranges::binary_search(with_experts, layer)) return NoExperts(resolved, layer);

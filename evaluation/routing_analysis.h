@@ -32,9 +32,9 @@ struct RoutingAnalysisOptions {
   std::function<std::string(std::span<const int32_t>)> decode;
 };
 
-// Returns the requested layers, ascending and without duplicates; all layers with experts when none
-// is requested. FailedPrecondition for a dense model; InvalidArgument, naming the layers that have
-// experts, for a layer that has none or does not exist.
+// Returns the requested layers, ascending; all layers with experts when none is requested.
+// FailedPrecondition for a dense model; InvalidArgument for a layer that is requested twice and,
+// naming the layers that have experts, for one that has none or does not exist.
 absl::StatusOr<std::vector<int>> LayersToAnalyze(const v1::ModelConfig& resolved,
                                                  std::vector<int> asked);
 

@@ -147,7 +147,10 @@ absl::StatusOr<std::vector<Probe>> ProbesNamed(std::span<const std::string> name
                                                      absl::StrJoin(kNames, ", "),
                                                      DidYouMean(name, ProbeNames())));
     }
-    wanted[found - kNames.begin()] = true;
+    if (std::exchange(wanted[found - kNames.begin()], true)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("probes: got ", name, " twice, expected each probe once"));
+    }
   }
   std::vector<Probe> probes;
   for (size_t i = 0; i < kNames.size(); ++i) {

@@ -23,7 +23,7 @@ enum class Probe { kLength, kWords, kSwappedWords, kSwappedClauses };
 std::vector<std::string> ProbeNames();
 
 // Returns the probes with these names, in the order of Probe; all of them without names.
-// InvalidArgument names the nearest one to an unknown name.
+// InvalidArgument names the nearest one to an unknown name, and a name that is repeated.
 absl::StatusOr<std::vector<Probe>> ProbesNamed(std::span<const std::string> names);
 
 struct LabeledSentence {

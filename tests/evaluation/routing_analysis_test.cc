@@ -277,7 +277,9 @@ TEST(LayersToAnalyzeTest, ErrorsNameTheLayersWithExperts) {
   config.mutable_routing()->add_moe_layers(1);
   config.mutable_routing()->add_moe_layers(3);
   EXPECT_EQ(*LayersToAnalyze(config, {}), (std::vector<int>{1, 3}));
-  EXPECT_EQ(*LayersToAnalyze(config, {3, 1, 3}), (std::vector<int>{1, 3}));
+  EXPECT_EQ(*LayersToAnalyze(config, {3, 1}), (std::vector<int>{1, 3}));
+  EXPECT_THAT(std::string(LayersToAnalyze(config, {3, 1, 3}).status().message()),
+              HasSubstr("layer 3 is listed twice"));
   EXPECT_THAT(std::string(LayersToAnalyze(config, {2}).status().message()),
               AllOf(HasSubstr("layer 2 has no experts"), HasSubstr("layers with experts: 1, 3")));
   EXPECT_THAT(std::string(LayersToAnalyze(config, {4}).status().message()),

@@ -205,6 +205,12 @@ TEST(ProbeSentencesTest, OneClassOnlyIsRefused) {
   EXPECT_THAT(Refusal(text, {Probe::kLength}, 120), HasSubstr("at most 0 with length"));
 }
 
+TEST(ProbeSentencesTest, RepeatedProbesAreRefused) {
+  const std::vector<std::string> names = {"words", "length", "words"};
+  EXPECT_FAILS(ProbesNamed(names).status(), absl::StatusCode::kInvalidArgument,
+               "probes: got words twice");
+}
+
 TEST(ProbeSentencesTest, UnknownProbesAndScriptsWithoutSpacesAreNamed) {
   const std::vector<std::string> names = {"swaped_words"};
   EXPECT_FAILS(ProbesNamed(names).status(), absl::StatusCode::kInvalidArgument,

@@ -23,8 +23,10 @@ using ::testing::HasSubstr;
 
 class TwoHostsTest : public testing::Test {
  protected:
+  TwoHostsTest() { std::filesystem::create_symlink(BRAID_SHARED_FILE_SYSTEM, preloaded_); }
+
   TestProgramOptions Faults(const std::string& faults) const {
-    return {.variables = {"LD_PRELOAD=" BRAID_SHARED_FILE_SYSTEM, "BRAID_SHARED=" + home_.string(),
+    return {.variables = {"LD_PRELOAD=" + preloaded_.string(), "BRAID_SHARED=" + home_.string(),
                           "BRAID_SHARED_FAULTS=" + faults,
                           // The preloaded library comes before the run-time of a sanitizer.
                           "ASAN_OPTIONS=verify_asan_link_order=0"}};
@@ -84,6 +86,8 @@ class TwoHostsTest : public testing::Test {
   ScratchDirectory scratch_;
   // As the kernel reports it: the preloaded library compares the names of open files.
   const std::filesystem::path home_ = (scratch_ / "home").lexically_normal();
+  // LD_PRELOAD is split at spaces, which the build directory may have.
+  const std::filesystem::path preloaded_ = scratch_ / "preloaded.so";
 };
 
 TEST_F(TwoHostsTest, LaunchOnAFileSystemWithoutSharedMappings) { TestFaults("mmap"); }

@@ -202,10 +202,12 @@ TEST_F(DescriptorExhaustionTest, AnAcceptorThatCannotBeReachedReportsThatItIsDea
 }
 
 TEST_F(DescriptorExhaustionTest, ABraiddThatCannotBeReachedEndsWithAnExitCodeOfItsOwn) {
-  const std::filesystem::path log = scratch_ / "log";
+  const std::filesystem::path log = scratch_ / "log", preloaded = scratch_ / "preloaded.so";
+  // LD_PRELOAD is split at spaces, which the build directory may have.
+  std::filesystem::create_symlink(BRAID_DEAF_PORT, preloaded);
   TestProgram braidd({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home",
                       (scratch_ / "home").string(), "--log-file", log.string()},
-                     {.variables = {"LD_PRELOAD=" BRAID_DEAF_PORT,
+                     {.variables = {"LD_PRELOAD=" + preloaded.string(),
                                     // The preloaded library comes before the run-time of a
                                     // sanitizer.
                                     "ASAN_OPTIONS=verify_asan_link_order=0"}});

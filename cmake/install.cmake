@@ -27,6 +27,15 @@ install(CODE [[
 ]] COMPONENT programs)
 install(FILES deploy/systemd/braidd.service
   DESTINATION lib/systemd/system COMPONENT programs)
+# The unit starts the installed braidd. That of a package, which is staged elsewhere, stays as it is.
+install(CODE [[
+  if(NOT CMAKE_INSTALL_PREFIX MATCHES "/_CPack_Packages/")
+    set(unit "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/systemd/system/braidd.service")
+    file(READ "${unit}" text)
+    string(REPLACE "ExecStart=/usr/bin/" "ExecStart=${CMAKE_INSTALL_PREFIX}/bin/" text "${text}")
+    file(WRITE "${unit}" "${text}")
+  endif()
+]] COMPONENT programs)
 install(FILES deploy/logrotate/braidd
   DESTINATION ${CMAKE_INSTALL_DATADIR}/braid/logrotate COMPONENT programs)
 install(FILES README.md CHANGELOG.md

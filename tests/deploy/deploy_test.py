@@ -4,6 +4,7 @@
 usage: deploy_test.py BUILD_DIR      (exit code 77: python3-yaml is missing)
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -143,6 +144,15 @@ class FilesTest(unittest.TestCase):
         self.assertNotIn("RestrictSUIDSGID", settings)
         user = re.search(r"(?m)^User=(.*)$", unit).group(1)
         self.assertRegex((DEPLOY / "debian/postinst").read_text(), rf"useradd --system .* {user}\n")
+
+    def test_an_installed_unit_starts_the_installed_braidd(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["cmake", "--install", BUILD, "--component", "programs", "--prefix", folder],
+                           stdout=subprocess.DEVNULL, check=True, timeout=120)
+            unit = (pathlib.Path(folder) / "lib/systemd/system/braidd.service").read_text()
+            program = re.search(r"(?m)^ExecStart=(\S+) ", unit).group(1)
+            self.assertEqual(program, f"{folder}/bin/braidd")
+            self.assertTrue(os.access(program, os.X_OK))
 
     def test_grace_periods_allow_the_longest_shutdown(self):
         source = (ROOT / "cli/braidd_program.cc").read_text()

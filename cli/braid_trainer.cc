@@ -106,7 +106,7 @@ struct PathCommand {
 
 PathCommand RequestCommand(const char* name, const char* help,
                            std::function<absl::Status(const std::string&)> answer) {
-  return {{name, help, "REQUEST", "File with a request of this kind in text format"},
+  return {{name, help, "REQUEST", "File with the request, a message in protobuf text format"},
           [answer = std::move(answer)](const std::string& path) { return Report(answer(path)); }};
 }
 

@@ -41,7 +41,7 @@ std::optional<int> ParseSupervisorArguments(int argc, char** argv, SupervisorArg
       ->capture_default_str()
       ->check(AtLeastZero());
   app.add_option("--kill-grace", arguments->kill_grace_seconds,
-                 "Seconds from then until all processes are killed")
+                 "Seconds from terminating mpirun until all processes are killed")
       ->capture_default_str()
       ->check(AtLeastZero());
   return ParseArguments(app, "braid-supervisor", argc, argv);

@@ -130,8 +130,9 @@ void AddConversions(CLI::App* command, ConvertOptions* options) {
       "With --keep: corpus job or dataset directory on which the uses of the experts are counted");
   CLI::Option* keep =
       command
-          ->add_option("--keep", options->kept,
-                       "Keep this many experts of each layer: those that --used-by uses most")
+          ->add_option(
+              "--keep", options->kept,
+              "Keep this many experts of each layer: those that the text of --used-by uses most")
           ->check(PositiveInt32())
           ->needs(used_by)
           ->excludes(experts)

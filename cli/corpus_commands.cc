@@ -40,8 +40,8 @@ absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   const std::string& kind = spec.embedder().kind();
   if (!kind.empty() && kind != "remote") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--embedding-servers: got them with the embedder \"", kind,
-                     "\", expected no --embedder, or remote"));
+        absl::StrCat("--embedding-servers: cannot be combined with the embedder \"", kind,
+                     "\"; leave --embedder out, or set it to remote"));
   }
   spec.mutable_embedder()->set_kind("remote");
   return spec;
@@ -91,7 +91,7 @@ absl::Status CancelJob(Session& session, const std::string& id) {
   ASSIGN_OR_RETURN(PipelineClient client, session.Pipeline());
   ASSIGN_OR_RETURN(const v1::Job job, client.CancelJob(id));
   const char* const outcome = job.state() == v1::JOB_CANCELLED
-                                  ? ": cancelled"
+                                  ? ": canceled"
                                   : ": cancelling; it stops at its next commit point";
   std::cout << (session.json ? ToPrettyJson(job) : id + outcome) << std::endl;
   return absl::OkStatus();

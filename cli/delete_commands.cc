@@ -136,8 +136,9 @@ void AddDeleteCommands(CommandLine& program) {
       ->required();
   AddConfirmation(remove, *options);
   remove->footer(
-      "A job cannot be deleted while a run that was trained on its dataset exists, and a run not\n"
-      "while a run that was initialized from it exists.\n"
+      "A job cannot be deleted while a run that was trained on its dataset exists, nor a run "
+      "while\n"
+      "another run that was initialized from it exists.\n"
       "\n"
       "Examples:\n"
       "  braid delete run-000003 --dry-run\n"
@@ -157,7 +158,7 @@ void AddDeleteCommands(CommandLine& program) {
                       "Delete only what ended at least this long ago, such as 30d, 12h or 30m");
   collect->add_flag(
       "--checkpoints", policy->checkpoints,
-      "Keep the runs, and delete only their checkpoints but the newest good one, the one "
+      "Keep the runs, and delete their checkpoints except the newest good one, the one "
       "with the best validation, and those of checkpoint.keep_every_steps");
   collect
       ->add_flag("--include-evaluated", policy->include_evaluated,

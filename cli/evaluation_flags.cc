@@ -108,7 +108,7 @@ void AddInputNoise(CLI::App* command, InputNoiseFlags* flags) {
               "Add uniform noise of at most this many standard deviations of the embedding "
               "matrix to the token embeddings (default: 0)")
           ->check(AtLeastZero());
-  command->add_option("--noise-seed", flags->seed, "Seed of that noise (default: 0)")
+  command->add_option("--noise-seed", flags->seed, "Seed of the embedding noise (default: 0)")
       ->check(Seed())
       ->needs(noise);
 }

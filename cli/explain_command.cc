@@ -54,7 +54,7 @@ absl::Status CheckOwnOrder(const ExplainOptions& options) {
                                                               : nullptr;
   if (setting == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(setting, ": got it with ", options.id,
+      absl::StrCat(setting, ": cannot be combined with ", options.id,
                    ", which has its own batch size, seed and number of steps; expected a job or a "
                    "dataset"));
 }
@@ -328,15 +328,15 @@ void AddExplainCommand(CommandLine& program) {
       "Run whose batch size, seed and number of steps to use, with a job or a dataset");
   command
       ->add_option("--global-batch-size", options->batch,
-                   "Sequences per step of a run that is only planned (default: 4)")
+                   "Sequences per step of a planned run, with a job or a dataset (default: 4)")
       ->check(IntegerBetween(1, kMaxExplainedInstances))
       ->excludes(run);
-  command->add_option("--seed", options->seed, "Seed of such a run (default: 0)")
+  command->add_option("--seed", options->seed, "Seed of the planned run (default: 0)")
       ->check(Seed())
       ->excludes(run);
   command
       ->add_option("--steps", options->num_steps,
-                   "Number of steps of such a run (default: one pass)")
+                   "Number of steps of the planned run (default: one pass)")
       ->check(PositiveInt32())
       ->excludes(run);
   v1::ExplainInstancesRequest defaults;

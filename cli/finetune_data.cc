@@ -237,7 +237,7 @@ struct Preparation {
 absl::StatusOr<Preparation> PlaceOf(const Session& session, const FinetuneOptions& options) {
   if (!session.embedded() && options.prepare_in.empty()) {
     return absl::InvalidArgumentError(
-        "--prepare-in: got none with --server, expected a directory on a file system that the "
+        "--prepare-in: got none, expected with --server a directory on a file system that the "
         "ranks share");
   }
   const std::filesystem::path home = std::filesystem::absolute(session.options.home);

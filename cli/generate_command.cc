@@ -176,12 +176,12 @@ absl::Status Converse(Session& session, v1::GenerateRequest request) {
 absl::Status CheckSampling(const GenerateOptions& options) {
   if (options.has_length_penalty && options.num_beams == 1) {
     return absl::InvalidArgumentError(
-        "--length-penalty: got it with --beams 1, expected --beams above 1");
+        "--length-penalty: has no effect with --beams 1, expected --beams above 1");
   }
   if (!options.sampling_option.empty() && options.num_beams > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.sampling_option, ": got it with --beams ", options.num_beams,
-                     ": a search does not sample; leave one of them out"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.sampling_option, ": cannot be combined with --beams ", options.num_beams,
+        ", since a beam search does not sample; leave one of them out"));
   }
   const bool is_dialogue = !options.has_prompt && options.prompts.empty();
   if (options.sampling_option.empty() || options.temperature > 0 || is_dialogue) {
@@ -189,7 +189,7 @@ absl::Status CheckSampling(const GenerateOptions& options) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat(options.sampling_option,
-                   ": got it with temperature 0, which picks the most likely token, expected a "
+                   ": has no effect at temperature 0, which picks the most likely token; set "
                    "--temperature above 0"));
 }
 
@@ -197,11 +197,13 @@ absl::Status Choose(Session& session, const GenerateOptions& options) {
   ASSIGN_OR_RETURN(const v1::GenerateRequest request, RequestOf(options));
   if (options.threads > 0 && !session.embedded()) {
     return absl::InvalidArgumentError(
-        "--threads: got --server, which has its own setting (braidd --generate-threads)");
+        "--threads: cannot be combined with --server, which has its own setting "
+        "(braidd --generate-threads)");
   }
   if (options.together && !session.embedded()) {
     return absl::InvalidArgumentError(
-        "--together: got --server, which has its own setting (braidd --generate-together)");
+        "--together: cannot be combined with --server, which has its own setting "
+        "(braidd --generate-together)");
   }
   RETURN_IF_ERROR(CheckSampling(options));
   session.options.serving.num_threads = options.threads;

@@ -187,7 +187,7 @@ absl::Status PrintLaunch(Session& session, v1::RunSpec spec, std::ostream& out) 
   const ConnectionOptions& options = session.options;
   if (!options.server.empty()) {
     return absl::InvalidArgumentError(
-        "--print-launch: got --server, expected a local launch, since a server uses its own "
+        "--print-launch: cannot be combined with --server, which launches runs with its own "
         "programs; run this command on the server's machine without --server");
   }
   if (!spec.init_from().empty()) {

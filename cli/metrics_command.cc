@@ -86,7 +86,7 @@ absl::Status Metrics(Session& session, const MetricsOptions& options) {
   }
   if (options.csv == "-" && session.json) {
     return absl::InvalidArgumentError(
-        "--csv -: got --json too, expected only one of them, since both print to standard output");
+        "--csv -: cannot be combined with --json, since both print to standard output");
   }
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();

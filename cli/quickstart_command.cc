@@ -13,8 +13,8 @@ namespace {
 absl::Status RunQuickstartCommand(Session& session, QuickstartOptions options) {
   if (!session.embedded()) {
     return absl::InvalidArgumentError(
-        "quickstart: got --server, expected none, since it runs on this machine with its own "
-        "state");
+        "quickstart: cannot be combined with --server, since it runs on this machine with its "
+        "own state");
   }
   options.workdir = std::filesystem::absolute(options.workdir);
   for (std::string& path : options.paths) path = AbsolutePath(path);

@@ -159,9 +159,10 @@ absl::Status CheckRouters(const ReproduceOptions& options) {
   if (!options.routers || (options.paper == paper && options.experiment.empty())) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--routers: got it with ", options.experiment.empty() ? options.paper : options.experiment,
-      ", expected --paper ", paper, ", whose router is compared with others"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--routers: cannot be combined with ",
+                   options.experiment.empty() ? options.paper : options.experiment,
+                   "; it compares the router of --paper ", paper, " with others"));
 }
 
 absl::Status CheckPaths(const Session& session, const ReproduceOptions& options) {
@@ -202,7 +203,7 @@ absl::Status CheckTasks(const Session& session, const ReproduceOptions& options,
     if (options.tasks.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("--tasks: got ", options.tasks, " with ", experiment.name,
-                     ", which has no tasks; expected it only with emoe and molex"));
+                     ", which has no tasks; leave it out, or choose the paper emoe or molex"));
   }
   if (options.tasks.empty()) {
     return absl::InvalidArgumentError(
@@ -212,7 +213,7 @@ absl::Status CheckTasks(const Session& session, const ReproduceOptions& options,
   }
   if (!session.embedded()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--server: got one with ", experiment.name,
+        absl::StrCat("--server: cannot be combined with ", experiment.name,
                      ", which prepares data and models on this machine; run it without --server"));
   }
   for (const TunedTask& task : experiment.tasks) {
@@ -345,7 +346,7 @@ void AddReproduceCommand(CommandLine& program) {
       "Prepares the corpus, trains the arms of the experiment and judges its claims: lory, ten\n"
       "claims of arXiv 2405.03133; smoe-dropout, nine claims of Sparse MoE as the New Dropout;\n"
       "emoe, twelve claims of arXiv 2310.10908 on fine-tuning; molex, eight of arXiv 2503.11144;\n"
-      "order, why similarity order lowers no loss; with --routers, Lory's soft merging against\n"
+      "order, when similarity order lowers the loss; with --routers, Lory's soft merging against\n"
       "other routers. The protocols in docs/reproduction list the claims and the rule for\n"
       "verdicts. Repeat the command to continue after an interruption.\n\n"
       "Examples:\n"

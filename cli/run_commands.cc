@@ -48,7 +48,7 @@ absl::Status Train(Session& session, const TrainOptions& options) {
   ASSIGN_OR_RETURN(const v1::RunSpec spec, SpecFrom(session, options));
   if (options.launch.print && !spec.branch_from().empty()) {
     return absl::InvalidArgumentError(
-        "--print-launch: got --branch, expected a new run, since a branch takes its settings from "
+        "--print-launch: cannot be combined with --branch, since a branch takes its settings from "
         "another run when it is launched");
   }
   if (options.launch.print) return PrintLaunch(session, spec, std::cout);

@@ -27,10 +27,10 @@ std::string Day(int64_t unix_seconds) {
 // Refuses --server, whose tokens would seem to be managed.
 absl::Status CheckNoServer(const Session& session) {
   if (session.embedded()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--server: got ", session.options.server,
-                   " with token, expected none, since the tokens in --home of this machine are "
-                   "managed; run it on the server's machine"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--server: got ", session.options.server,
+      ", but 'braid token' manages the tokens in --home of this machine; run it on the "
+      "server's machine without --server"));
 }
 
 bool IsExpired(const AccessEntry& entry) {

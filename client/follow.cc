@@ -249,7 +249,7 @@ absl::Status JobOutcome(const v1::Job& job) {
       return absl::AbortedError(absl::StrCat(job.id(), " failed: ", job.error()));
     case v1::JOB_CANCELLED:
       return absl::CancelledError(
-          absl::StrCat(job.id(), " was cancelled; resume it with: braid resume ", job.id()));
+          absl::StrCat(job.id(), " was canceled; resume it with: braid resume ", job.id()));
     default:
       return absl::UnavailableError(absl::StrCat(job.id(), " has not ended yet"));
   }

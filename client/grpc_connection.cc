@@ -72,8 +72,9 @@ absl::Status CheckForServer(const ConnectionOptions& options) {
   if (!mpirun && options.remote_agent.empty()) return absl::OkStatus();
   const std::string flag = mpirun ? "--mpirun" : "--remote-agent";
   return absl::InvalidArgumentError(
-      absl::StrCat(flag, ": got --server ", options.server, ", expected no server, which launches ",
-                   "runs with its own programs; leave ", flag, " out, or start braidd with it"));
+      absl::StrCat(flag, ": cannot be combined with --server ", options.server,
+                   ", which launches runs with its own programs; leave ", flag,
+                   " out, or start braidd with it"));
 }
 
 }  // namespace
@@ -84,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   std::unique_ptr<Connection> connection(new Connection);
   if (options.server.empty() && options.insecure) {
     return absl::InvalidArgumentError(
-        "--insecure: got no --server, expected one, to which it permits a connection without TLS");
+        "--insecure: needs --server, to which it permits a connection without TLS");
   }
   if (!options.server.empty()) {
     RETURN_IF_ERROR(CheckForServer(options));

@@ -87,7 +87,7 @@ struct NeighborClient::Connection {
       // The first attempt fails at once without a connection, so that the wait is reported.
       absl::Status status =
           CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
-      if (Stops(stop)) return absl::CancelledError("the search was cancelled");
+      if (Stops(stop)) return absl::CancelledError("the search was canceled");
       // Not by this client: a server that shuts down cancels the calls that it has not answered.
       if (absl::IsCancelled(status)) status = absl::UnavailableError("the server shuts down");
       if (!IsTransientSearchError(status)) return status;

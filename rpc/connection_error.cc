@@ -218,7 +218,7 @@ absl::Status UnansweredCallError(const std::string& address, const absl::Status&
         " health"));
   }
   if (absl::IsCancelled(status)) {
-    return absl::CancelledError(absl::StrCat("the call to braidd at ", address, " was cancelled"));
+    return absl::CancelledError(absl::StrCat("the call to braidd at ", address, " was canceled"));
   }
   if (!absl::IsUnavailable(status)) return status;
   const absl::Status plain = PlainConnectionError(status);

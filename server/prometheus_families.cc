@@ -137,7 +137,7 @@ constexpr ServingFigure kServingFigures[] = {
      &v1::DescribeServingResponse::requests_done},
     {"braid_generation_failed_total", "Requests that failed.", prometheus::MetricType::Counter,
      &v1::DescribeServingResponse::requests_failed},
-    {"braid_generation_cancelled_total", "Requests cancelled by their clients.",
+    {"braid_generation_cancelled_total", "Requests canceled by their clients.",
      prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_cancelled},
     {"braid_generation_refused_total", "Requests refused because the queue was full.",
      prometheus::MetricType::Counter, &v1::DescribeServingResponse::requests_refused},

@@ -92,7 +92,7 @@ JobEnd EndOfSlurmJob(const SlurmAllocation& job, std::string_view scontrol,
   }
   // While a job that received SIGTERM is still RUNNING, Slurm is not ending it.
   const bool ends = FieldOf(scontrol, "JobState") != "RUNNING";
-  return {false, absl::StrCat(name, ends ? " was cancelled in Slurm" : " received SIGTERM")};
+  return {false, absl::StrCat(name, ends ? " was canceled in Slurm" : " received SIGTERM")};
 }
 
 SchedulerJob JobOfSupervisor(const SlurmAllocation& job) {

@@ -62,7 +62,7 @@ std::string TextOfSlurmEnd(std::string_view state) {
       {"TIMEOUT", "reached its time limit"}, {"NODE_FAIL", "lost a node"},
       {"PREEMPTED", "was preempted"},        {"OUT_OF_MEMORY", "ran out of memory"},
       {"DEADLINE", "missed its deadline"},   {"BOOT_FAIL", "could not boot its nodes"},
-      {"CANCELLED", "was cancelled"}};
+      {"CANCELLED", "was canceled"}};
   const auto text = texts->find(state.substr(0, state.find(' ')));  // "CANCELLED by 1000"
   return absl::StrCat(text == texts->end() ? "ended" : text->second, " (", std::string(state), ")");
 }

@@ -186,7 +186,7 @@ absl::Status CheckValue(std::string value, FieldUse use, const FieldDescriptor& 
     value = AbsolutePath(value);
   }
   if (cancelled())
-    return absl::CancelledError("the call was cancelled while its paths were checked");
+    return absl::CancelledError("the call was canceled while its paths were checked");
   const absl::Status status = roots.Check(value);
   if (status.ok()) return status;
   return absl::Status(status.code(),

@@ -229,15 +229,15 @@ int main(int argc, char** argv) {
   braid::Settings s;
   CLI::App app("Measure batched generation and batched scoring of continuations");
   app.add_option("--json", s.json, "File for the report");
-  app.add_option("--preset", s.preset)->capture_default_str();
-  app.add_option("--layers", s.layers)->capture_default_str();
-  app.add_option("--threads", s.threads)->capture_default_str();
-  app.add_option("--rounds", s.rounds)->capture_default_str();
+  app.add_option("--preset", s.preset, "Named model")->capture_default_str();
+  app.add_option("--layers", s.layers, "Layers")->capture_default_str();
+  app.add_option("--threads", s.threads, "Threads")->capture_default_str();
+  app.add_option("--rounds", s.rounds, "Repetitions of each case")->capture_default_str();
   app.add_option("--steps", s.steps, "Tokens per sequence")->capture_default_str();
   app.add_option("--shots", s.shots, "Demonstrations per question")->capture_default_str();
   app.add_option("--shot", s.shot, "Tokens per demonstration")->capture_default_str();
   app.add_option("--question", s.question, "Tokens per question")->capture_default_str();
-  app.add_option("--choices", s.choices)->capture_default_str();
+  app.add_option("--choices", s.choices, "Choices per question")->capture_default_str();
   app.add_option("--choice", s.choice, "Tokens per choice")->capture_default_str();
   app.add_option("--questions", s.questions, "Number of questions, at least 2")
       ->check(CLI::Range(2, 1000))

@@ -264,7 +264,7 @@ int Run(const Settings& s) {
 int main(int argc, char** argv) {
   braid::ReexecForBlas(argv);
   braid::Settings s;
-  CLI::App app("Measures token-routed experts against the dense FFN");
+  CLI::App app("Compare token-routed experts with the dense FFN");
   app.add_option("--tokens", s.tokens, "Tokens of a pass")->capture_default_str();
   app.add_option("--d-model", s.width, "Model width")->capture_default_str();
   app.add_option("--d-ff", s.hidden, "Hidden units of all experts")->capture_default_str();

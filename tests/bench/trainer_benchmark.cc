@@ -329,11 +329,11 @@ int main(int argc, char** argv) {
   braid::Settings s;
   CLI::App app("Compare training steps with 8 and 32 soft experts and dense ones");
   app.add_option("--json", s.json, "File for the report");
-  app.add_option("--threads", s.threads)->capture_default_str();
+  app.add_option("--threads", s.threads, "Threads")->capture_default_str();
   app.add_option("--steps", s.steps, "Optimizer steps of each model")->capture_default_str();
   app.add_option("--micro-batches", s.micro_batches, "Sequences per step")->capture_default_str();
-  app.add_option("--layers", s.num_layers)->capture_default_str();
-  app.add_option("--length", s.sequence_length)->capture_default_str();
+  app.add_option("--layers", s.num_layers, "Layers")->capture_default_str();
+  app.add_option("--length", s.sequence_length, "Tokens of a sequence")->capture_default_str();
   app.add_option("--rounds", s.rounds, "Steps of each case of the mixture")->capture_default_str();
   app.add_option("--parts", s.parts, "What to measure")
       ->delimiter(',')

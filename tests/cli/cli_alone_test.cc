@@ -296,7 +296,7 @@ TEST_P(CliAloneTest, AJobNamesTheInterruptedJobThatItWaitsFor) {
   EXPECT_EQ(later.Wait(), 0) << later.err();
 
   interrupt_waiting({"resume", "job-000001"});
-  EXPECT_EQ(Braid({"cancel", "job-000001"}).output, "job-000001: cancelled\n");
+  EXPECT_EQ(Braid({"cancel", "job-000001"}).output, "job-000001: canceled\n");
 }
 
 TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {

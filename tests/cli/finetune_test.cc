@@ -364,7 +364,7 @@ TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {
   for (const std::string& id :
        {std::string("run-000001"), (root_ / "home/runs/run-000001").string()}) {
     EXPECT_THAT(Error({"explain", id, "--seed", "7", "--document", place}),
-                HasSubstr("--seed: got it with " + id));
+                HasSubstr("--seed: cannot be combined with " + id));
   }
 }
 

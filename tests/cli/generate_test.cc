@@ -155,7 +155,7 @@ TEST_F(GenerateCommandTest, RefusesOptionsOfTheSamplerWithBeams) {
     Arguments all = more;
     all.insert(all.end(), {"--beams", "3", "--seed", "5"});
     EXPECT_EQ(Run(all), 2);
-    EXPECT_THAT(err(), HasSubstr("--seed: got it with --beams 3"));
+    EXPECT_THAT(err(), HasSubstr("--seed: cannot be combined with --beams 3"));
   }
 }
 

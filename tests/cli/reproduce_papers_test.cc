@@ -201,8 +201,9 @@ TEST_F(ReproducePapersTest, ComparesRouters) {
               AllOf(HasSubstr("Soft merging against other routers"), HasSubstr("routers.md")));
   EXPECT_EQ(Run(command).exit_code, 0);
   EXPECT_EQ(NumRuns(), 18);
-  EXPECT_THAT(Run({"reproduce", corpus.string(), "--paper", "emoe", "--routers"}).errors,
-              HasSubstr("--routers: got it with emoe, expected --paper lory"));
+  EXPECT_THAT(
+      Run({"reproduce", corpus.string(), "--paper", "emoe", "--routers"}).errors,
+      HasSubstr("--routers: cannot be combined with emoe; it compares the router of --paper lory"));
 }
 
 }  // namespace reproduce_papers_test

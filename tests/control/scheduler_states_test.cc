@@ -200,7 +200,7 @@ TEST_F(SchedulerStatesTest, CancellingTheJobInSlurmStopsTheRun) {
   job_->Signal(SIGTERM);
   EXPECT_EQ(job_->Wait(), 0) << Story();
   Queue("CANCELLED|None");
-  EXPECT_TRUE(Becomes(v1::RUN_STOPPED, "Slurm job 7 was cancelled in Slurm")) << Story();
+  EXPECT_TRUE(Becomes(v1::RUN_STOPPED, "Slurm job 7 was canceled in Slurm")) << Story();
   EXPECT_TRUE(Submit().ok()) << "it can be resumed";
   EXPECT_EQ(SchedulerJobOf(run_), "8");
 }
@@ -223,7 +223,7 @@ TEST_F(SchedulerStatesTest, OnlyTheNewestJobRuns) {
   ASSERT_TRUE(Submit("quick").ok());
   const std::string old_job = ReadSchedulerRecord(run_)->job_name;
   Queue("CANCELLED|None");
-  ASSERT_TRUE(Becomes(v1::RUN_STOPPED, "was cancelled")) << Story();
+  ASSERT_TRUE(Becomes(v1::RUN_STOPPED, "was canceled")) << Story();
   ASSERT_TRUE(Submit().ok());
   StartJob(1, old_job);
   EXPECT_EQ(job_->Wait(), 1);
@@ -239,8 +239,7 @@ TEST_F(SchedulerStatesTest, EndOfTheJobIsTheReasonOfTheState) {
     Queue(std::string(state) + "|None");
     EXPECT_TRUE(Becomes(expected, text)) << state << "\n" << Story();
   };
-  expect("CANCELLED", v1::RUN_STOPPED,
-         "Slurm job 7 was cancelled (CANCELLED) before the run began");
+  expect("CANCELLED", v1::RUN_STOPPED, "Slurm job 7 was canceled (CANCELLED) before the run began");
   expect("NODE_FAIL", v1::RUN_FAILED, "Slurm job 7 lost a node (NODE_FAIL) before the run began");
   StartJob();
   ASSERT_TRUE(Runs()) << Story();
@@ -249,7 +248,7 @@ TEST_F(SchedulerStatesTest, EndOfTheJobIsTheReasonOfTheState) {
   expect("TIMEOUT", v1::RUN_FAILED, "reached its time limit (TIMEOUT)");
   expect("PREEMPTED", v1::RUN_FAILED, "was preempted (PREEMPTED)");
   expect("OUT_OF_MEMORY", v1::RUN_FAILED, "ran out of memory (OUT_OF_MEMORY)");
-  expect("CANCELLED", v1::RUN_STOPPED, "was cancelled (CANCELLED)");
+  expect("CANCELLED", v1::RUN_STOPPED, "was canceled (CANCELLED)");
   // slurmctld has forgotten the job, the accounting has not.
   Write(root_ / "sacct", "TIMEOUT\n");
   Write(root_ / "squeue", "");
@@ -294,7 +293,7 @@ TEST(SlurmEndTest, IsInterpretedFromScontrolAndSinfo) {
   EXPECT_EQ(end("JobId=12 JobState=COMPLETING Reason=TimeLimit Restarts=1").cause,
             "Slurm job 12 reached its time limit");
   EXPECT_EQ(end("JobId=12 JobState=COMPLETING Reason=None Restarts=1").cause,
-            "Slurm job 12 was cancelled in Slurm");
+            "Slurm job 12 was canceled in Slurm");
   EXPECT_EQ(end("JobId=12 JobState=RUNNING Reason=None Restarts=1").cause,
             "Slurm job 12 received SIGTERM");
 }

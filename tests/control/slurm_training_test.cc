@@ -49,8 +49,8 @@ class SlurmTrainingTest : public SupervisedRun {
   // the second of its requeue count as revoked, and its steps do not start.
   bool StartSoon() {
     const auto update = [&] {
-      return AskScheduler({"scontrol", "update", "JobId=" + SchedulerJobOf(run_),
-                           "StartTime=now+2"})
+      return AskScheduler(
+                 {"scontrol", "update", "JobId=" + SchedulerJobOf(run_), "StartTime=now+2"})
                  .ok() ||
              HasStarted();
     };
@@ -143,7 +143,7 @@ TEST_F(SlurmTrainingTest, RunSurvivesNodesRequeuesAndLimits) {
   ASSERT_TRUE(Trains(4)) << Everything();
 
   Slurm({"scancel", SchedulerJobOf(run_)});
-  ASSERT_TRUE(Becomes(v1::RUN_STOPPED, "was cancelled")) << Everything();
+  ASSERT_TRUE(Becomes(v1::RUN_STOPPED, "was canceled")) << Everything();
   EXPECT_EQ(Describe().incidents_size(), 0) << Everything();
 }
 

@@ -252,7 +252,7 @@ TEST(UnansweredCallErrorTest, HasNoInternals) {
             "braidd at head:7000 did not answer in time; check it with: braid --server head:7000 "
             "health");
   EXPECT_EQ(text(absl::CancelledError("CANCELLED")),
-            "the call to braidd at head:7000 was cancelled");
+            "the call to braidd at head:7000 was canceled");
   EXPECT_EQ(text(absl::UnavailableError("keepalive watchdog timeout")),
             "braidd at head:7000 went away");
   EXPECT_EQ(text(absl::ResourceExhaustedError("Sent message larger than max")),

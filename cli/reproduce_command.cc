@@ -287,7 +287,7 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
   command
       ->add_flag(
           "--full", options->full,
-          "Train three seeds, more arms or longer runs: for lory about 95 minutes on 2 cores")
+          "Train three seeds, more arms or longer runs: for lory about 97 minutes on 2 cores")
       ->excludes(quick);
   command
       ->add_option("--arms", options->arms,

@@ -22,6 +22,7 @@
 
 namespace braid {
 
+// A Decoder of a LanguageModel (model/config/decoder.h). Not thread-safe.
 class CachedDecoder final : public Decoder {
  public:
   // `weights` and `tables` must outlive the decoder. `routing_seed` as in RoutingContext. `usable`

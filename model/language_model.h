@@ -69,6 +69,7 @@ struct LayerChoiceCounts {
   std::vector<int64_t> counts;  // [num_layers]
 };
 
+// The result of a forward pass over a batch of B sequences of L tokens.
 struct ForwardResult {
   // [B, L], nats, or the squared errors of a regression; 0 where the target is negative.
   std::vector<float> token_loss;
@@ -79,6 +80,7 @@ struct ForwardResult {
   std::vector<int32_t> predicted = {};
 };
 
+// The sums of a training pass over a batch of B sequences. Gradients are in the model.
 struct TrainResult {
   // Nats, summed over the tokens that have a target; of a regression, squared errors.
   double loss_sum = 0;

@@ -28,6 +28,7 @@ struct ModelTensors {
   std::optional<uint64_t> routing_seed = {};  // as in RoutingContext
 };
 
+// The state of one layer. Hkv key and value heads of width hd.
 struct LayerState {
   at::Tensor keys, values;  // [Hkv, sequence_length, hd]
   std::unique_ptr<IncrementalFfn> ffn;
@@ -42,6 +43,7 @@ struct MixingState {
   MixingChoice choice;               // [1, K], that of the current example with SEQUENCE
 };
 
+// The state of a sequence in all layers, owned by a decoder.
 struct SequenceState {
   std::vector<LayerState> layers;
   std::map<int, MixingState> mixing;  // by mixing layer

@@ -26,6 +26,7 @@ struct LayerAdapters {
   bool in_ffn() const { return !gate_up.empty() || !down.empty(); }
 };
 
+// The weights of one layer. Tensors that a configuration lacks are undefined.
 struct LayerWeights {
   NormWeights attention_norm;
   at::Tensor qkv;                    // [(H + 2 Hkv) hd, D]
@@ -38,6 +39,7 @@ struct LayerWeights {
   LayerAdapters adapters;
 };
 
+// All weights of a model.
 struct TransformerWeights {
   at::Tensor embedding;  // [V, D]
   at::Tensor positions;  // [sequence_length, D]; undefined without learned positions

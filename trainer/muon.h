@@ -30,6 +30,7 @@ struct MuonMatrices {
 std::vector<MuonMatrices> MuonMatricesOf(const v1::ModelConfig& resolved,
                                          const v1::Finetuning& finetuning);
 
+// The momentum of arXiv 2502.16982 and a decoupled weight decay.
 struct MuonSettings {
   double momentum = 0.95;
   double weight_decay = 0.1;

@@ -20,11 +20,13 @@ absl::Status Invalid(absl::string_view field, Parts... parts) {
   return absl::InvalidArgumentError(absl::StrCat("model.", field, ": ", parts...));
 }
 
+// Returns INVALID_ARGUMENT, which names the field, unless low <= value <= high.
 inline absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Invalid(field, "got ", value, ", expected ", low, " to ", high);
 }
 
+// Returns INVALID_ARGUMENT, which names the field, unless the value is finite and above 0.
 inline absl::Status CheckPositive(absl::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
   return Invalid(field, "got ", value, ", expected a positive number");

@@ -29,6 +29,8 @@ struct ExpertMixture {
   std::vector<float> down;     // [E]
 };
 
+// A model with the state of one sequence. Not thread-safe; the model must outlive it.
+// V: vocabulary.
 class Decoder {
  public:
   virtual ~Decoder() = default;

@@ -9,8 +9,9 @@
 
 namespace braid {
 
-// Replaces values by their sums over ranks. Every rank makes the same calls in the same order with
-// the same sizes.
+// Replaces values, elementwise, by their sums over ranks, the same bits on every rank. Every rank
+// makes the same calls in the same order with the same sizes. Errors: those of the communicator;
+// the values are then undefined.
 using RankSum = std::function<absl::Status(std::span<double> values)>;
 
 }  // namespace braid

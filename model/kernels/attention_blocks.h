@@ -21,8 +21,9 @@ struct HeadRows {
   int64_t offset;
 };
 
-// Query heads are numbered over all sequences, and so are key heads; a value head has the number of
-// its key head.
+// Where the heads of a batch lie in the arrays qkv [B, L, (H + 2 Hkv) hd] and output [B, L, H hd].
+// Query heads are numbered over all sequences, 0 .. B H - 1, and key heads 0 .. B Hkv - 1; a value
+// head has the number of its key head.
 class HeadLayout {
  public:
   explicit HeadLayout(const AttentionShape& shape) : shape_(shape) {}
@@ -60,10 +61,13 @@ class HeadLayout {
   const AttentionShape shape_;
 };
 
-// Rotates `count` rows of a head by the angles in the tables; direction -1 inverts the rotation.
+// Rotates `count` rows [head_width] of a head by the angles whose cosines and sines the tables
+// [count, head_width / 2] hold (RoPE, arXiv 2104.09864, section 3.2); direction -1 inverts the
+// rotation. Strides are in floats.
 void RotateRows(const float* in, int64_t in_stride, const float* cosine, const float* sine,
                 float direction, int64_t count, int64_t head_width, float* out, int64_t out_stride);
 
+// Copies `count` rows [width]. Strides are in floats.
 void CopyRows(const float* in, int64_t in_stride, int64_t count, int64_t width, float* out,
               int64_t out_stride);
 

@@ -14,6 +14,7 @@
 namespace braid {
 
 inline constexpr int64_t kMatrices = 3;  // gate, up, down
+// Limits of a group and a tile, so that what they use together stays in cache.
 inline constexpr int64_t kMaxSegmentsPerGroup = 16;
 inline constexpr int64_t kMaxTokensPerGroup = 4096;
 inline constexpr int64_t kMaxTileRows = 64;
@@ -24,9 +25,9 @@ inline constexpr int64_t kMergedBudget = int64_t{2} << 20;
 // segment.
 struct FfnGroup {
   FfnShape shape;
-  const float* x;
-  const float* routing;
-  float* kept;
+  const float* x;        // [N S, D]
+  const float* routing;  // [N, E]; null when dense
+  float* kept;           // saved for backward, see Kept(); null without a backward pass
   UnitDropout dropout;
 };
 

@@ -37,6 +37,7 @@ struct FfnMatrices {
   const float* down;
 };
 
+// The gradients of FfnMatrices, [E, F, D] each.
 struct FfnMatrixGradients {
   float* gate;
   float* up;

@@ -13,6 +13,7 @@
 
 namespace braid {
 
+// The parts of a step that StepTimes (training.proto) reports.
 enum class Phase {
   kData,
   kRouter,
@@ -26,6 +27,7 @@ enum class Phase {
 };
 inline constexpr size_t kNumPhases = 9;
 
+// Seconds by phase.
 using PhaseSeconds = std::array<double, kNumPhases>;
 
 namespace internal {
@@ -56,6 +58,7 @@ class ScopedShownPhase {
   int before_ = kBetweenPhases;
 };
 
+// Adds to the time of a phase in this thread.
 inline void AddPhaseSeconds(Phase phase, double seconds) {
   internal::phase_seconds[static_cast<size_t>(phase)] += seconds;
 }

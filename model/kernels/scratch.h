@@ -21,6 +21,8 @@ class Scratch {
 
   static constexpr int64_t kPadding = 16;
 
+  // Returns the next `count` floats, aligned to kPadding floats, valid during the lifetime of the
+  // Scratch. Checks that the capacity suffices.
   float* Take(int64_t count);
 
   // Returns the floats that the calling thread's block holds, for tests.

@@ -18,9 +18,10 @@
 
 namespace braid {
 
-inline constexpr int64_t kPanelTokens = 64;
-inline constexpr int64_t kBlockFeatures = 64;
+inline constexpr int64_t kPanelTokens = 64;    // maximum tokens of a panel
+inline constexpr int64_t kBlockFeatures = 64;  // features of a block, except the last one
 
+// Consecutive tokens of one segment, at most kPanelTokens.
 struct TokenPanel {
   int64_t segment;
   int64_t first_token;  // index in the whole array
@@ -33,6 +34,7 @@ std::vector<TokenPanel> CutIntoPanels(int64_t num_segments, int64_t segment_toke
 
 // Transposes rows [t, width] to columns [width, t].
 void ToColumns(const float* rows, int64_t num_tokens, int64_t width, float* columns);
+// Transposes columns [width, t] back to rows [t, width].
 void FromColumns(const float* columns, int64_t num_tokens, int64_t width, float* rows);
 // Copies rows [t, width] to blocks.
 void ToBlocks(const float* rows, int64_t num_tokens, int64_t width, float* blocks);

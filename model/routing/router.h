@@ -19,6 +19,7 @@
 
 namespace braid {
 
+// What AddFfn returns. B sequences, L positions, D width, E experts, k experts of a token.
 struct RoutedFfn {
   at::Tensor output;  // [B, L, D]
   // [B, R, E] without gradient: R decisions of TokensPerDecision positions each, rows summing to 1;
@@ -38,6 +39,7 @@ struct RoutedFfn {
   at::Tensor input_sum = {};
 };
 
+// The FFN of one layer with its routing. Stateless and thread-safe.
 class Router {
  public:
   virtual ~Router() = default;

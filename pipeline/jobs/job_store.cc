@@ -217,7 +217,7 @@ absl::StatusOr<v1::Job> JobStore::RequestCancel(const std::string& id) {
                        "braid delete ",
                        id));
     }
-    if (job.state() != v1::JOB_RUNNING) return Move(number, v1::JOB_CANCELLED, "cancelled");
+    if (job.state() != v1::JOB_RUNNING) return Move(number, v1::JOB_CANCELLED, "canceled");
     if (table_.MarkCancelRequested(number)) {
       AppendEvent(number, v1::JOB_RUNNING, "cancel requested");
     }
@@ -293,7 +293,7 @@ bool JobStore::FailIfDamaged(int64_t number) {
 absl::Status JobStore::FailAttempt(int64_t number, const std::string& cause, double first_delay) {
   // Another attempt would drop the request to cancel, which may be newer than the worker's last
   // look.
-  if (table_.CancelRequested(number)) return Move(number, v1::JOB_CANCELLED, "cancelled").status();
+  if (table_.CancelRequested(number)) return Move(number, v1::JOB_CANCELLED, "canceled").status();
   ASSIGN_OR_RETURN(const v1::Job job, table_.Read(number));
   const int failures = table_.CountFailure(number);
   const std::string failed = absl::StrCat("attempt ", job.attempts(), " failed: ", cause);
@@ -340,7 +340,7 @@ absl::Status JobStore::Fail(const std::string& id, const std::string& error) {
 }
 
 absl::Status JobStore::MarkCancelled(const std::string& id) {
-  return MoveById(id, v1::JOB_CANCELLED, "cancelled");
+  return MoveById(id, v1::JOB_CANCELLED, "canceled");
 }
 
 absl::Status JobStore::Requeue(const std::string& id, const std::string& why) {

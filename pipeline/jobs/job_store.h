@@ -72,6 +72,7 @@ class JobStore {
   // Returns whether the principal submitted a job with this request id.
   absl::StatusOr<bool> Knows(const std::string& request_id, const std::string& principal);
 
+  // Returns the job with its stages and result.
   absl::StatusOr<v1::Job> Get(const std::string& id);
   // Returns at most `limit` jobs, newest first; only those older than the job `before` unless that
   // is empty.
@@ -86,8 +87,9 @@ class JobStore {
                                                         int64_t max_bytes = kUnlimited);
 
   // Cancels a queued job at once; marks a running one, which its worker then ends. Has no effect on
-  // a cancelled job.
+  // a canceled job.
   absl::StatusOr<v1::Job> RequestCancel(const std::string& id);
+  // Returns whether the job was asked to end, for its worker to poll.
   absl::StatusOr<bool> CancelRequested(const std::string& id);
   // Queues a FAILED or CANCELLED job again and resets its count of attempts. Has no effect on a
   // queued or running job. RESOURCE_EXHAUSTED when its principal already has `max_unfinished`
@@ -102,14 +104,18 @@ class JobStore {
   // Handles the jobs that a dead process left RUNNING: cancels those with a pending request to
   // cancel and counts a failed attempt for the others.
   absl::Status RequeueOrphans();
+  // Records the progress of a stage as an event.
   absl::Status RecordProgress(const std::string& id, const v1::StageProgress& progress);
+  // End a running job: with its result, or for good with an error.
   absl::Status Succeed(const std::string& id, const v1::JobResult& result);
   absl::Status Fail(const std::string& id, const std::string& error);
   // Records an attempt that failed with a transient error: queues the job again, to start after
   // RetryDelaySeconds(failures, first_delay), or fails it after kMaxFailures (retry_policy.h). With
   // a pending request to cancel, cancels it.
   absl::Status Retry(const std::string& id, const std::string& cause, double first_delay);
+  // Ends a running job as CANCELLED.
   absl::Status MarkCancelled(const std::string& id);
+  // Queues a running job again, which does not count as a failed attempt.
   absl::Status Requeue(const std::string& id, const std::string& why);
 
   // Blocks until this process has made a change since changes() returned `seen`, or until the

@@ -25,6 +25,7 @@ struct NeighborRow {
   std::span<const float> scores;
 };
 
+// Returns the k entries of a document.
 inline NeighborRow RowOf(const NeighborLists& lists, int64_t document) {
   const auto k = static_cast<size_t>(lists.k);
   return {lists.ids.subspan(document * k, k), lists.scores.subspan(document * k, k)};

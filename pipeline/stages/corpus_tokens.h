@@ -25,8 +25,11 @@ class CorpusTokenWriter {
   static absl::StatusOr<CorpusTokenWriter> Resume(const std::filesystem::path& directory,
                                                   int64_t vocab_size,
                                                   const DurablePrefixes& synced);
+  // Appends the tokens of the next document.
   absl::Status Add(std::span<const int32_t> tokens);
+  // Makes the documents so far durable and records their lengths in `synced`.
   absl::Status Sync(DurablePrefixes* synced);
+  // Completes the files and adds them to the output of the stage.
   absl::Status Commit(StageWriter* stage);
 
  private:

@@ -29,7 +29,9 @@ class CorpusVectorWriter {
                                                    const DurablePrefixes& synced);
   // Appends a vector, which has the dimension of those before.
   absl::Status Add(std::span<const float> vector);
+  // Makes the vectors so far durable and records their length in `synced`.
   absl::Status Sync(DurablePrefixes* synced);
+  // Completes the file and adds it to the output of the stage.
   absl::Status Commit(StageWriter* stage);
 
  private:

@@ -42,6 +42,8 @@ absl::Status Deduplicate(const DocumentStore& documents, const StoredNeighbors& 
 // The stored pairs of duplicates, memory-mapped.
 class StoredDuplicates {
  public:
+  // Maps the output of the stage. Errors: NOT_FOUND for a missing file; DATA_LOSS when a file is
+  // damaged or the shapes are inconsistent.
   static absl::StatusOr<StoredDuplicates> Open(const std::filesystem::path& directory);
 
   // Returns the pair of a removed document, nullopt for a document that was kept. O(log m).

@@ -56,6 +56,8 @@ struct StoredOrder {
   std::vector<HeldoutOverlap> overlaps;  // ascending by document
   std::vector<RunShare> heldout_runs;    // by position in `heldout`
 
+  // Reads the output of the stage. Errors: NOT_FOUND for a missing file; DATA_LOSS when a file is
+  // damaged or the shapes are inconsistent.
   static absl::StatusOr<StoredOrder> Read(const std::filesystem::path& directory);
 };
 
@@ -68,6 +70,7 @@ struct HeldoutResidue {
   int64_t num_shared = 0;
   double share() const;  // num_shared / num_runs; 0 without runs
 };
+// Adds up the shared runs of held-out documents.
 HeldoutResidue SumRuns(std::span<const RunShare> shares);
 
 }  // namespace braid

@@ -37,7 +37,9 @@ class StringColumnWriter {
                                                    const std::filesystem::path& offsets,
                                                    const DurablePrefixes& synced);
   absl::Status Append(std::string_view value);
+  // Makes the strings so far durable and records the lengths of both files in `synced`.
   absl::Status Sync(DurablePrefixes* synced);
+  // Completes both files and adds them to the output of the stage.
   absl::Status Commit(StageWriter* stage);
 
   int64_t num_bytes() const { return strings_->size(); }
@@ -60,10 +62,12 @@ class DocumentStoreWriter {
   static absl::StatusOr<DocumentStoreWriter> Resume(const std::filesystem::path& directory,
                                                     const ResumePoint& point);
 
+  // Appends the next document.
   absl::Status Add(std::string_view id, std::string_view text, std::string_view domain);
   // Makes the documents so far durable and records them in `point`. Uses point->state["domains"]
   // and the file domain_numbers, which is not part of the output.
   absl::Status Sync(ResumePoint* point);
+  // Completes all files and adds them to the output of the stage. Sorts the domains by name.
   absl::Status Commit(StageWriter* stage);
 
   int64_t num_documents() const { return static_cast<int64_t>(domains_.size()); }

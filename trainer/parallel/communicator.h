@@ -21,7 +21,7 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  virtual int rank() const = 0;
+  virtual int rank() const = 0;  // from 0
   virtual int world_size() const = 0;
 
   // Replaces `values` by the elementwise sum over ranks.
@@ -35,6 +35,7 @@ class Communicator {
   virtual absl::Status AllGatherShards(std::span<float> values) = 0;
   // Copies the bytes of rank `root` to all ranks.
   virtual absl::Status Broadcast(std::span<char> bytes, int root) = 0;
+  // Returns once every rank has called it.
   virtual absl::Status Barrier() = 0;
 
   // Returns another communicator of the same ranks, for a second thread: its calls and those of

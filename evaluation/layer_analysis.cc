@@ -183,8 +183,8 @@ absl::Status CheckMixesForTasks(const v1::AnalyzeLayersRequest& request,
                                 const v1::ModelConfig& model) {
   if (request.tasks().empty() || !MixesNothing(model)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "tasks: the choices of layers are counted for them, but no layer of the model mixes "
-      "(model.layer_mixing); expected a model that mixes layers, or no tasks");
+      "tasks: their prompts show which layers a model mixes, but this model mixes none "
+      "(model.layer_mixing); leave tasks out, or choose a model that mixes layers");
 }
 
 }  // namespace

@@ -178,9 +178,8 @@ absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::
       absl::StrCat("num_sentences: got ", num_sentences, ", but the text has ", sentences.size(),
                    " distinct sentences of ", kLeastSentenceWords, " to ", kMostSentenceWords,
                    " words, enough for at most ", absl::StrJoin(lacking, ", "),
-                   "; pass such a number, at least 100 (--sentences), more text, other probes, or "
-                   "a model for longer "
-                   "sequences"));
+                   "; lower --sentences to that number (at least 100), or use more text, other "
+                   "probes or a model with longer sequences"));
 }
 
 }  // namespace braid

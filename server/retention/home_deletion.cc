@@ -40,7 +40,7 @@ bool IsPreparedItem(const std::string& id) {
 
 absl::Status IsUsed(const std::string& id, const std::string& users) {
   return absl::FailedPreconditionError(absl::StrCat(
-      id, " is needed: ", users, "; first delete what uses it, or all of it in one command"));
+      id, " is needed: ", users, "; delete what uses it first, or all of it in one command"));
 }
 
 // Holds a run that has ended as it is: nothing can start it again meanwhile.

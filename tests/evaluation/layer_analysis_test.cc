@@ -251,7 +251,7 @@ TEST_F(AnalyzeLayersTest, RefusesWhatCannotBeMeasured) {
   EXPECT_THAT(Refusal("", request), HasSubstr("did you mean \"words\"?"));
   request.clear_probes();
   request.add_tasks("sst2");
-  EXPECT_THAT(Refusal("", request), HasSubstr("no layer of the model mixes"));
+  EXPECT_THAT(Refusal("", request), HasSubstr("this model mixes none"));
   request.clear_tasks();
   request.set_hidden_units(-1);
   EXPECT_THAT(Refusal("", request), HasSubstr("hidden_units: got -1"));

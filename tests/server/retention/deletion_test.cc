@@ -88,7 +88,7 @@ TEST_F(DeletionTest, KeepsWhatAnotherJobOrRunUses) {
   const std::string second = home_.AddRun({.dataset = home_.Output("p1"), .created = 1500});
   EXPECT_FAILS(Delete({job}), StatusCode::kFailedPrecondition,
                job + " is needed: " + second + " uses store/pack-1111",
-               "; " + run + " uses store/pack-1111", "; first delete what uses it");
+               "; " + run + " uses store/pack-1111", "; delete what uses it first");
   ASSERT_OK(Delete({second}));
   // Initialized from a run by id, by path, and from one of its checkpoints.
   const std::vector<std::string> starts = {

@@ -19,6 +19,12 @@ constexpr double kMaxSeconds = 1e11;
 // From here on a number has an exponent, such as the perplexity of a model that diverged.
 constexpr double kMostFixed = 1e12;
 
+// Returns three significant digits of a number below 1000, or two after the point.
+std::string ThreeDigits(double value) {
+  const double size = std::abs(value);
+  return absl::StrFormat("%.*f", size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2, value);
+}
+
 }  // namespace
 
 std::string FormatFixed(double value, int digits) {
@@ -53,9 +59,15 @@ std::string FormatCount(double value) {
     ++suffix;
   }
   if (value == std::floor(value)) return absl::StrFormat("%.0f%s", value, kSuffixes[suffix]);
-  const double size = std::abs(value);
-  const int digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  return absl::StrFormat("%.*f%s", digits, value, kSuffixes[suffix]);
+  return ThreeDigits(value) + kSuffixes[suffix];
+}
+
+std::string FormatBytes(double bytes) {
+  if (!std::isfinite(bytes)) return kDash;
+  constexpr std::array<const char*, 4> kUnits = {" KiB", " MiB", " GiB", " TiB"};
+  size_t unit = 0;
+  for (bytes /= 1024; bytes >= 999.5 && unit + 1 < kUnits.size(); bytes /= 1024) ++unit;
+  return ThreeDigits(bytes) + kUnits[unit];
 }
 
 std::string CompactCount(double value) {

@@ -27,6 +27,8 @@ std::string FormatCount(double value);
 std::string CompactCount(double value);
 // Returns a text such as "1,234,567".
 std::string WithThousands(int64_t value);
+// Returns a number below 1000 and its unit: "0.50 KiB", "12.3 MiB", "950 GiB".
+std::string FormatBytes(double bytes);
 // Returns a text such as "0 files", "1 file" or "1,234 files".
 std::string Counted(int64_t count, const char* singular);
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/number_text.h"
 #include "cli/arguments.h"
 #include "pipeline/corpus/text_source.h"
 
@@ -18,15 +19,11 @@ constexpr int64_t kCheckpointBytesPerParameter = 12;
 constexpr double kDiskBytesPerTextByte = 4;
 constexpr double kUsualCompression = 4;
 
-std::string Size(int64_t bytes) {
-  const double gib = static_cast<double>(bytes) / (1 << 30);
-  return gib >= 0.1 ? absl::StrFormat("%.1f GiB", gib) : absl::StrFormat("%.0f MiB", gib * 1024);
-}
-
 Finding Compare(const std::string& what, const std::string& why, int64_t need, int64_t free,
                 const std::string& hint) {
   return {need <= free ? Grade::kGood : Grade::kBad, what,
-          absl::StrCat(why, ": ", Size(need), " needed, ", Size(free), " free"), hint};
+          absl::StrCat(why, ": ", FormatBytes(need), " needed, ", FormatBytes(free), " free"),
+          hint};
 }
 
 int64_t TextBytes(const std::filesystem::directory_entry& file) {
@@ -74,7 +71,7 @@ Findings JudgeModelNeed(const v1::DescribeModelResponse& model, int ranks_per_ho
   return {
       Compare("memory",
               absl::StrFormat("%d rank%s of %s on this host", ranks_per_host,
-                              ranks_per_host == 1 ? "" : "s", Size(rank_bytes)),
+                              ranks_per_host == 1 ? "" : "s", FormatBytes(rank_bytes)),
               rank_bytes * ranks_per_host, free.memory_bytes,
               "use more hosts, a smaller micro-batch or a smaller model; see: braid model describe "
               "--forecast"),
@@ -85,7 +82,7 @@ Findings JudgeModelNeed(const v1::DescribeModelResponse& model, int ranks_per_ho
 }
 
 Finding JudgeCorpusNeed(int64_t text_bytes, const Resources& free) {
-  return Compare("corpus", absl::StrCat("a job on ", Size(text_bytes), " of text"),
+  return Compare("corpus", absl::StrCat("a job on ", FormatBytes(text_bytes), " of text"),
                  static_cast<int64_t>(static_cast<double>(text_bytes) * kDiskBytesPerTextByte),
                  free.disk_bytes, "free disk space, or choose another --home");
 }

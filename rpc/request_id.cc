@@ -26,7 +26,7 @@ std::string NewCallId() { return RandomId(16); }
 
 std::string RequestKey(std::string_view principal, std::string_view request_id) {
   // The length keeps "a" with "b/c" apart from "a/b" with "c".
-  return absl::StrCat(principal.size(), ":", principal, "/", request_id);
+  return absl::StrCat(principal.size(), ":", std::string(principal), "/", std::string(request_id));
 }
 
 }  // namespace braid

@@ -166,9 +166,9 @@ void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out) {
   rows.push_back({"active per token", WithThousands(model.num_active_parameters())});
   PrintTable(rows, out);
   out << absl::StrFormat(
-      "\nweights, gradients and AdamW moments (fp32): %.2f GiB\n"
+      "\nweights, gradients and AdamW moments (fp32): %s\n"
       "training FLOPs per token: %.4g, plus %.1f %% to merge experts\n",
-      model.training_state_bytes() / double{1 << 30}, model.flops_per_token(),
+      FormatBytes(model.training_state_bytes()), model.flops_per_token(),
       100 * model.merge_flops_per_token() / std::max(model.flops_per_token(), 1.0));
   if (!model.has_forecast()) return;
   out << "\n";
@@ -176,27 +176,25 @@ void PrintModel(const v1::DescribeModelResponse& model, std::ostream& out) {
 }
 
 void PrintForecast(const v1::Forecast& f, std::ostream& out) {
-  const auto gib = [](int64_t bytes) {
-    return absl::StrFormat("%.2f GiB", bytes / double{1 << 30});
-  };
-  const auto gigabytes = [](double bytes) { return absl::StrFormat("%.3f GB", bytes / 1e9); };
+  // Links are given in powers of ten.
+  const auto sent = [](double bytes) { return CompactCount(bytes) + "B"; };
   std::vector<std::vector<std::string>> rows = {
       {absl::StrCat("PER RANK (", absl::AsciiStrToUpper(Counted(f.request().world_size(), "rank")),
                     ")"),
        "REPLICATED", "ZERO-1"},
-      {"weights", gib(f.weight_bytes()), gib(f.weight_bytes())},
-      {"gradients", gib(f.gradient_bytes()), gib(f.gradient_bytes())},
-      {"moments", gib(f.moment_bytes()), gib(f.moment_bytes_zero_1())},
+      {"weights", FormatBytes(f.weight_bytes()), FormatBytes(f.weight_bytes())},
+      {"gradients", FormatBytes(f.gradient_bytes()), FormatBytes(f.gradient_bytes())},
+      {"moments", FormatBytes(f.moment_bytes()), FormatBytes(f.moment_bytes_zero_1())},
       {absl::StrFormat("activations (%d x L)", f.request().micro_batch_size()),
-       gib(f.activation_bytes()), gib(f.activation_bytes())},
-      {"total", gib(f.total_bytes()), gib(f.total_bytes_zero_1())},
-      {"sent per step", gigabytes(f.all_reduce_bytes()), gigabytes(f.zero_1_bytes())}};
+       FormatBytes(f.activation_bytes()), FormatBytes(f.activation_bytes())},
+      {"total", FormatBytes(f.total_bytes()), FormatBytes(f.total_bytes_zero_1())},
+      {"sent per step", sent(f.all_reduce_bytes()), sent(f.zero_1_bytes())}};
   PrintTable(rows, out);
   out << absl::StrFormat("\na step of %s: %.4g FLOPs per rank, %.1f %% for merging experts\n",
                          Counted(f.request().global_batch_size(), "sequence"), f.step_flops(),
                          100 * f.step_merge_flops() / f.step_flops());
   if (f.cache_bytes() > 0) {
-    out << "cache of decoding one sequence: " << gib(f.cache_bytes()) << "\n";
+    out << "cache of decoding one sequence: " << FormatBytes(f.cache_bytes()) << "\n";
   }
   if (f.step_seconds() == 0) {
     out << "add --gflops and --link to estimate the time per step\n";

@@ -22,6 +22,13 @@ TEST(NumberTextTest, CountsHaveThreeSignificantDigitsAndASuffix) {
   EXPECT_EQ(FormatCount(-2500), "-2.50k");
 }
 
+TEST(NumberTextTest, BytesHaveAUnitThatFitsThem) {
+  EXPECT_EQ(FormatBytes(0), "0.00 KiB");
+  EXPECT_EQ(FormatBytes(7.6e6), "7.25 MiB");
+  EXPECT_EQ(FormatBytes(1023.99 * (1 << 20)), "1.00 GiB");
+  EXPECT_EQ(FormatBytes(5e15), "4547 TiB");
+}
+
 TEST(NumberTextTest, HugeNumbersHaveAnExponent) {
   EXPECT_EQ(FormatFixed(999999999999.25, 2), "999999999999.25");
   EXPECT_EQ(FormatFixed(5.1847e21, 2), "5.185e+21");

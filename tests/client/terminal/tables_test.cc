@@ -77,7 +77,7 @@ TEST(TablesTest, ShowsForecastsForBothShardings) {
   forecast.set_step_flops(2e12);
   std::ostringstream out;
   PrintForecast(forecast, out);
-  for (const char* part : {"PER RANK (4 RANKS)", "3.00 GiB", "6.00 GiB", "1.50 GiB", "4.500 GB",
+  for (const char* part : {"PER RANK (4 RANKS)", "3.00 GiB", "6.00 GiB", "1.50 GiB", "4.5GB",
                            "2e+12 FLOPs per rank", "--gflops"}) {
     EXPECT_NE(out.str().find(part), std::string::npos) << part << " in\n" << out.str();
   }

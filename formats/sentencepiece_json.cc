@@ -170,17 +170,14 @@ OrderedJson TokenDecoder() {
                                            strip})}};
 }
 
-// Returns the processor that puts the start token before each text; null without one.
-OrderedJson StartProcessor(const std::vector<ScoredPiece>& pieces,
-                           std::optional<int32_t> start_id) {
-  if (!start_id.has_value()) return nullptr;
-  const std::string start(pieces[static_cast<size_t>(*start_id)].text);
-  const auto part = [](const char* kind, const std::string& id, int type) {
-    return OrderedJson{{kind, {{"id", id}, {"type_id", type}}}};
+}  // namespace
+
+nlohmann::ordered_json StartProcessor(const std::string& start, int32_t id) {
+  const auto part = [](const char* kind, const std::string& name, int type) {
+    return OrderedJson{{kind, {{"id", name}, {"type_id", type}}}};
   };
-  OrderedJson token = {{"id", start},
-                       {"ids", OrderedJson::array({*start_id})},
-                       {"tokens", OrderedJson::array({start})}};
+  OrderedJson token = {
+      {"id", start}, {"ids", OrderedJson::array({id})}, {"tokens", OrderedJson::array({start})}};
   return {
       {"type", "TemplateProcessing"},
       {"single", OrderedJson::array({part("SpecialToken", start, 0), part("Sequence", "A", 0)})},
@@ -188,8 +185,6 @@ OrderedJson StartProcessor(const std::vector<ScoredPiece>& pieces,
                                    part("SpecialToken", start, 1), part("Sequence", "B", 1)})},
       {"special_tokens", {{start, std::move(token)}}}};
 }
-
-}  // namespace
 
 absl::StatusOr<std::string> SentencePieceJson(std::string_view model,
                                               std::optional<int32_t> start_id) {
@@ -214,13 +209,18 @@ absl::StatusOr<std::string> SentencePieceJson(std::string_view model,
     members.push_back(Member(std::string(pieces[id].text), id));
   }
   ASSIGN_OR_RETURN(OrderedJson merges, MergesOf(pieces));
+  OrderedJson processor;
+  if (start_id.has_value()) {
+    const std::string_view start = pieces[static_cast<size_t>(*start_id)].text;
+    processor = StartProcessor(std::string(start), *start_id);
+  }
   const OrderedJson root = {{"version", "1.0"},
                             {"truncation", nullptr},
                             {"padding", nullptr},
                             {"added_tokens", SpecialTokens(pieces)},
                             {"normalizer", TextNormalizer()},
                             {"pre_tokenizer", nullptr},
-                            {"post_processor", StartProcessor(pieces, start_id)},
+                            {"post_processor", std::move(processor)},
                             {"decoder", TokenDecoder()},
                             {"model",
                              {{"type", "BPE"},

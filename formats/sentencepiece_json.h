@@ -4,6 +4,7 @@
 #define BRAID_FORMATS_SENTENCEPIECE_JSON_H_
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "absl/status/statusor.h"
 
 namespace braid {
+
+// Returns the post_processor of a tokenizer.json that puts the piece `start` before each text.
+nlohmann::ordered_json StartProcessor(const std::string& start, int32_t id);
 
 // Returns the tokenizer.json that gives texts the ids of SentencePiece, with `start_id` before them
 // where special tokens are asked for. Merges are the divisions of each piece into two, ordered by

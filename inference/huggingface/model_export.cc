@@ -26,6 +26,7 @@
 #include "inference/huggingface/file_tensor.h"
 #include "inference/huggingface/merge_check.h"
 #include "inference/huggingface/modeling_braid.h"
+#include "inference/huggingface/tokenizer_settings.h"
 #include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
@@ -234,7 +235,7 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   const bool byte_level = tokenizer_bytes.starts_with('{');
   if (!byte_level) RETURN_IF_ERROR(writer.Text(kTokenizerFile, tokenizer_bytes));
   const absl::StatusOr<std::string> tokenizer_json =
-      byte_level ? ForOtherPrograms(tokenizer_bytes)
+      byte_level ? WithStartToken(ForOtherPrograms(tokenizer_bytes), *tokenizer, ends.start_id)
                  : SentencePieceJson(tokenizer_bytes, ends.start_id);
   // A model that the library cannot express is exported without the file.
   if (!tokenizer_json.ok() && !absl::IsUnimplemented(tokenizer_json.status())) {

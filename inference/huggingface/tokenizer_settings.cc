@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "formats/sentencepiece_json.h"
 #include "inference/huggingface/chat_jinja.h"
 
 namespace braid {
@@ -38,14 +39,14 @@ std::optional<std::string> TextOfToken(const Json& token) {
   return text.get<std::string>();
 }
 
-// Returns whether a post-processor of tokenizer.json puts `token` before a text.
-bool PutsFirst(const Json& processor, const std::string& token) {
+// Returns the token that a post-processor of tokenizer.json puts before a text.
+std::optional<std::string> TokenBeforeText(const Json& processor) {
   for (const Json& part : SettingOf(processor, "processors")) {
-    if (PutsFirst(part, token)) return true;
+    if (std::optional<std::string> token = TokenBeforeText(part)) return token;
   }
   const Json single = SettingOf(processor, "single");
-  if (!single.is_array() || single.empty()) return false;
-  return SettingOf(SettingOf(single[0], "SpecialToken"), "id") == Json(token);
+  if (!single.is_array() || single.empty()) return std::nullopt;
+  return TextOfToken(SettingOf(SettingOf(single[0], "SpecialToken"), "id"));
 }
 
 // Returns the text of the field chat_template; nullopt without one.
@@ -84,9 +85,21 @@ absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tok
   if (stated == Json(true) || !file.bytes.starts_with('{')) return v1::START_WITH_BOS;
   ASSIGN_OR_RETURN(const Json json,
                    ParseStrictJsonObject(file.bytes, kSettingsDeepestLevel, file.path));
-  const bool first = PutsFirst(SettingOf(json, "post_processor"), parsed.Piece(parsed.bos_id()));
-  if (!first) return v1::START_WITH_NONE;
+  const auto first = TokenBeforeText(SettingOf(json, "post_processor"));
+  if (first != parsed.Piece(parsed.bos_id())) return v1::START_WITH_NONE;
   return parsed.bos_id() == parsed.eos_id() ? v1::START_WITH_EOS : v1::START_WITH_BOS;
+}
+
+std::string WithStartToken(std::string_view tokenizer_json, const Tokenizer& parsed,
+                           std::optional<int32_t> start_id) {
+  auto root = nlohmann::ordered_json::parse(tokenizer_json);
+  const auto stated = root.find("post_processor");
+  std::optional<std::string> start;
+  if (start_id.has_value()) start = parsed.Piece(*start_id);
+  if (TokenBeforeText(stated == root.end() ? Json() : Json(*stated)) == start) return root.dump();
+  root["post_processor"] = nullptr;
+  if (start.has_value()) root["post_processor"] = StartProcessor(*start, *start_id);
+  return root.dump();
 }
 
 absl::StatusOr<FoundChatTemplate> ChatTemplateOf(const TokenizerFile& file, const Tokenizer& parsed,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "braid/v1/model.pb.h"
@@ -18,6 +19,11 @@ namespace braid {
 // whether its post_processor adds the BOS token; otherwise BOS, as LLaMA's SentencePiece tokenizers
 // do. START_WITH_EOS when the BOS token is the EOS token, as in models that braid exported.
 absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed);
+
+// Returns the text of a tokenizer.json, that of `parsed`, so that other programs put the start
+// token of the model before a text, and none for nullopt, whatever its post_processor did.
+std::string WithStartToken(std::string_view tokenizer_json, const Tokenizer& parsed,
+                           std::optional<int32_t> start_id);
 
 // The chat template of a Hugging Face tokenizer.
 struct FoundChatTemplate {

@@ -115,7 +115,7 @@ std::vector<std::string> WordsBetweenSpaces(absl::string_view text) {
 }
 
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization) {
-  if (normalization == v1::VERBATIM) return std::string(text);
+  if (normalization == v1::VERBATIM) return std::string(absl::StripAsciiWhitespace(text));
   return absl::StrJoin(NormalizedWords(text, normalization), " ");
 }
 

@@ -16,7 +16,8 @@ namespace braid {
 // by spaces, words separated by single spaces. A word ends at any character other than a letter,
 // digit or '_' (the script's \b). TRIVIAQA (Joshi et al. 2017): ASCII punctuation including '_',
 // and the quotation marks ‘ ’ ´ ` become spaces, then the same. Letters, digits, spaces and lower
-// case are those of Unicode. Bytes that are not UTF-8 become U+FFFD.
+// case are those of Unicode. Bytes that are not UTF-8 become U+FFFD. VERBATIM: white space around
+// the text removed, which written answers do not have either.
 std::string NormalizeAnswer(absl::string_view text, v1::AnswerNormalization normalization);
 
 // Returns a text in the lower case of Unicode.

@@ -50,6 +50,13 @@ TEST(AnswerTextTest, ExactMatchTakesAnyReference) {
   EXPECT_TRUE(IsExactMatch("The Stone", references, v1::VERBATIM));
 }
 
+// Such as the cell after "2 + 2?, 4" of a CSV file; answers are stored without it.
+TEST(AnswerTextTest, WhiteSpaceAroundAReferenceDoesNotCount) {
+  const std::vector<std::string> references = {" 4\n"};
+  EXPECT_TRUE(IsExactMatch("4", references, v1::VERBATIM));
+  EXPECT_TRUE(IsExactMatch("4", references, v1::SQUAD));
+}
+
 TEST(AnswerTextTest, F1CountsWordsAsBags) {
   const std::vector<std::string> references = {"red red fish", "blue"};
   // Common: red, fish; 2 * 2 / (3 + 3).

@@ -11,6 +11,10 @@
 namespace braid {
 namespace {
 
+// A document of more tokens than this, and than the limit on its text, is not read: its text is too
+// long. A shorter one may have its text between control tokens, which have none.
+constexpr int64_t kLeastTokensTooLong = int64_t{64} << 20;
+
 // Reads a part of a file that is opened like other corpus files, so that no link leads out of the
 // roots.
 absl::StatusOr<std::string> ReadPart(const ClientFile& file, const std::filesystem::path& path,
@@ -32,15 +36,14 @@ absl::Status TokenFileRecords::Open() {
   return absl::OkStatus();
 }
 
-// Reads the bytes of the tokens of a document, whose sequences follow each other.
-absl::StatusOr<std::string> TokenFileRecords::ReadBytes(int64_t document) const {
+// Returns where the tokens of a document, whose sequences follow each other, are in the .bin.
+TokenFileRecords::ByteRange TokenFileRecords::RangeOf(int64_t document) const {
   const int64_t first = index_->document_begin(document);
   const int64_t last = index_->document_begin(document + 1) - 1;
-  if (last < first) return std::string();
+  if (last < first) return {};
   const int64_t offset = index_->sequence_offset(first);
-  const int64_t size = index_->sequence_offset(last) - offset +
-                       index_->sequence_length(last) * ElementBytes(index_->type());
-  return ReadPart(*file_bytes_, file_.path, offset, size);
+  return {offset, index_->sequence_offset(last) - offset +
+                      index_->sequence_length(last) * ElementBytes(index_->type())};
 }
 
 // Stores the tokens of a document, without those that mark its ends, in tokens_.
@@ -77,7 +80,15 @@ absl::StatusOr<Record> TokenFileRecords::Next(const CorpusSoFar&) {
       return Record{.kind = RecordKind::kFiltered, .num_filtered = 1, .is_last = is_last};
     }
   }
-  const absl::StatusOr<std::string> bytes = ReadBytes(document);
+  const ByteRange range = RangeOf(document);
+  if (range.size / ElementBytes(index_->type()) >
+      std::max(settings_.max_document_bytes, kLeastTokensTooLong)) {
+    ++next_;
+    return Record{
+        .kind = RecordKind::kReject, .offset = document, .reason = "too long", .is_last = is_last};
+  }
+  const absl::StatusOr<std::string> bytes =
+      ReadPart(*file_bytes_, file_.path, range.offset, range.size);
   if (!bytes.ok()) return DamageAt(document, bytes.status());
   RETURN_IF_ERROR(TakeTokens(document, *bytes));
   ++next_;

@@ -19,8 +19,9 @@
 namespace braid {
 
 // Positions are document numbers. Memory: the .idx, 20 bytes per document of one sequence, and the
-// tokens of a document. All fields that a filter names are null. A BOS token at the
-// beginning and EOS tokens at the end of a document are left out: packing adds its own.
+// tokens of a document that may not be too long. All fields that a filter names are null. A BOS
+// token at the beginning and EOS tokens at the end of a document are left out: packing adds its
+// own.
 class TokenFileRecords final : public RecordReader {
  public:
   // Requires settings.tokenizer.
@@ -37,8 +38,13 @@ class TokenFileRecords final : public RecordReader {
   int64_t bytes_read() const override;
 
  private:
+  struct ByteRange {
+    int64_t offset = 0;
+    int64_t size = 0;
+  };
+
   absl::Status Open();
-  absl::StatusOr<std::string> ReadBytes(int64_t document) const;
+  ByteRange RangeOf(int64_t document) const;
   absl::Status TakeTokens(int64_t document, const std::string& bytes);
 
   const CorpusFile& file_;

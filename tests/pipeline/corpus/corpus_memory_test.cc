@@ -6,8 +6,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "formats/indexed_dataset.h"
 #include "pipeline/corpus/corpus_reader.h"
 #include "tests/base/crafted_files.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 
 namespace braid {
 namespace corpus_memory_test {
@@ -38,11 +40,13 @@ struct Reading {
   std::string last_reason;
 };
 
-Reading ReadAll(const std::filesystem::path& path, const v1::IngestConfig& config = {}) {
+Reading ReadAll(const std::filesystem::path& path, const v1::IngestConfig& config = {},
+                const std::string& tokenizer = "") {
   Reading reading;
   EXPECT_TRUE(ForgetPeak());
   const int64_t before = PeakResidentBytes();
-  const auto reader = CorpusReader::Open(std::vector<std::string>{path.string()}, config);
+  const auto reader =
+      CorpusReader::Open(std::vector<std::string>{path.string()}, config, nullptr, tokenizer);
   EXPECT_TRUE(reader.ok()) << reader.status();
   Document document;
   for (CorpusStep step = CorpusStep::kNoneYet; step != CorpusStep::kEnd;) {
@@ -115,6 +119,30 @@ TEST_F(CorpusMemoryTest, AListThatAFilterReadsDoesNotExpandBeyondTheLimit) {
   const Reading reading = ReadAll(path, config);
   EXPECT_EQ(reading.num_documents, 1);
   EXPECT_EQ(reading.last_reason, "decompression bomb");
+  EXPECT_LT(reading.growth, 64 * kMebibyte);
+}
+
+// An index without document boundaries makes one document of all tokens.
+TEST_F(CorpusMemoryTest, RejectsADocumentOfAQuarterOfABillionTokens) {
+  const int64_t num_tokens = 256 * kMebibyte;
+  const auto tokenizer = files_.Write("tokenizer.json", TinyTokenizerJson({}));
+  const auto bin = files_.Write("all.bin", std::string(16, 'a'));
+  std::string index(kIndexedDatasetMagic);
+  const auto append = [&](auto value) {
+    index.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  append(kIndexedDatasetVersion);
+  append(TokenType::kUint8);
+  append(uint64_t{2});  // sequences
+  append(uint64_t{3});  // ends of documents, and a 0 before them
+  append(int32_t{16});
+  append(static_cast<int32_t>(num_tokens));
+  for (const int64_t value : {0, 16, 0, 1, 2}) append(value);
+  files_.Write("all.idx", index);
+  std::filesystem::resize_file(bin, 16 + num_tokens);
+  const Reading reading = ReadAll(bin, {}, tokenizer.string());
+  EXPECT_EQ(reading.num_documents, 1);
+  EXPECT_EQ(reading.last_reason, "too long");
   EXPECT_LT(reading.growth, 64 * kMebibyte);
 }
 

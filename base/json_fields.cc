@@ -9,6 +9,9 @@
 namespace braid {
 namespace {
 
+// Bytes of a value in a message.
+constexpr size_t kShownJsonBytes = 200;
+
 // Returns whether `value` is an integer within the range. The library compares signed with unsigned
 // numbers by their values only if both are converted; a number above INT64_MAX is stored as
 // unsigned.
@@ -66,9 +69,11 @@ const nlohmann::json& JsonFields::operator[](const char* field) const {
 
 void JsonFields::Require(bool good, const char* field, const std::string& expected) {
   if (good || !status_.ok()) return;
-  // Escaped: a message must not carry the file's control characters to a terminal.
-  const std::string got =
+  // Escaped: a message must not carry the file's control characters to a terminal. A field may be
+  // an object of thousands of names.
+  std::string got =
       object_.contains(field) ? object_[field].dump(-1, ' ', /*ensure_ascii=*/true) : "nothing";
+  if (got.size() > kShownJsonBytes) got.replace(kShownJsonBytes, got.npos, "...");
   status_ = absl::InvalidArgumentError(
       absl::StrCat(source_, ": ", field, ": got ", got, ", expected ", expected));
 }

@@ -46,6 +46,17 @@ TEST(JsonFieldsTest, ErrorsNameSourceFieldGotAndExpected) {
   EXPECT_FAILS(fields.status(), kInvalid, "config.json: layers: got \"x\\n\"", "from 1 to 9");
 }
 
+TEST(JsonFieldsTest, ErrorsShowTheBeginningOfALongValue) {
+  json names = json::object();
+  for (int i = 0; i < 10000; ++i) names[std::to_string(i)] = "name";
+  const json object = {{"id2label", names}};
+  JsonFields fields(object, "config.json");
+  fields.Text("id2label", "");
+  EXPECT_FAILS(fields.status(), kInvalid, "id2label: got {\"0\":\"name\",",
+               "..., expected a string");
+  EXPECT_LT(fields.status().message().size(), 500u);
+}
+
 TEST(JsonFieldsTest, ReportsARequiredFieldThatIsAbsent) {
   const json object = json::object();
   JsonFields fields(object, "config.json");

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "braid/v1/analysis.pb.h"
 #include "evaluation/analysis_frame.h"
 #include "evaluation/probing/probe_classifier.h"
@@ -66,10 +67,10 @@ absl::StatusOr<EncodedSentences> EncodeAll(const ProbeSentences& sentences,
       const int64_t number = std::ssize(encoded.tokens);
       const auto& tokens = encoded.tokens.emplace_back(options.encode(sentence.text));
       if (std::ssize(tokens) > most_tokens) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("model: its sequences have ", most_tokens, " tokens, but a sentence has ",
-                         tokens.size(), " (\"", sentence.text.substr(0, 40),
-                         "\"); expected a model for longer sequences"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "model: its sequences have ", most_tokens, " tokens, but a sentence has ",
+            tokens.size(), " (\"", sentence.text.substr(0, Utf8PrefixLength(sentence.text, 40)),
+            "\"); expected a model for longer sequences"));
       }
       encoded.by_length[std::ssize(tokens)].push_back(number);
     }

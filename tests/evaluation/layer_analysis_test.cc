@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
+#include "base/utf8.h"
 #include "braid/v1/analysis.pb.h"
 #include "evaluation/task_prompts.h"
 #include "formats/tokenizer.h"
@@ -122,6 +123,17 @@ TEST(LayerAnalysisTest, FindsTheLayerThatStoresTheLengthInOneUnit) {
     EXPECT_LT(result.layers(i).interval().low(), accuracy);
     EXPECT_GT(result.layers(i).interval().high(), accuracy);
   }
+}
+
+TEST(LayerAnalysisTest, AMessageShowsWholeCharactersOfALongSentence) {
+  ProbeSentences sentences = LengthSentences(20);
+  sentences.training[0].text = "a";
+  for (int i = 0; i < 40; ++i) sentences.training[0].text += "\u00e9";
+  LayerProbeOptions options = NumbersAsTokens();
+  options.encode = [](std::string_view) { return std::vector<int32_t>(1000, 1); };
+  const absl::Status status = ProbeLayers(*Model(""), sentences, options, kIgnoreProgress).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_TRUE(IsValidUtf8(std::string(status.message()))) << status;
 }
 
 TEST(LayerAnalysisTest, ResultsDoNotDependOnTheNumberOfThreads) {

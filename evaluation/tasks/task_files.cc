@@ -172,8 +172,10 @@ absl::Status AddElements(const TaskRecord& record, const v1::TaskFile& file,
                        absl::StrCat("\"", field, "\" has ", lists.back()->size(), " elements, \"",
                                     file.each(0), "\" has ", lists[0]->size()));
   }
+  json shared = record.fields;  // without the lists, of which each element would have a copy
+  for (const std::string& field : file.each()) shared.erase(field);
   for (size_t i = 0; i < lists[0]->size(); ++i) {
-    TaskRecord element{record.fields, absl::StrCat(record.where, ": element ", i + 1)};
+    TaskRecord element{shared, absl::StrCat(record.where, ": element ", i + 1)};
     for (size_t list = 0; list < lists.size(); ++list) {
       element.fields[file.each(static_cast<int>(list))] = (*lists[list])[i];
     }

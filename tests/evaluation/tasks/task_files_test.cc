@@ -2,6 +2,8 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <chrono>
+
 #include "evaluation/tasks/delimited_text.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -128,6 +130,20 @@ TEST_F(TaskFilesTest, EachElementOfListsThatBelongTogetherIsARecord) {
   EXPECT_EQ(Field(records[2], "q"), "c");
   PutFile(scratch_ / "p2.txt", R"({"t": "U", "q": ["c"], "o": []})");
   EXPECT_FAILS(Read(file), absl::StatusCode::kInvalidArgument, "p2.txt", "\"o\" has 0 elements");
+}
+
+// Such as a table that is stored by columns; with a copy of both lists for each element this takes
+// minutes.
+TEST_F(TaskFilesTest, LongListsAreReadInTimeInProportionToTheirLength) {
+  constexpr int kElements = 40000;
+  const nlohmann::json table = {{"q", std::vector<std::string>(kElements, "a question of words")},
+                                {"a", std::vector<std::string>(kElements, "an answer of words")}};
+  PutFile(scratch_ / "a.json", table.dump());
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_OK_AND_ASSIGN(const auto records,
+                       Read("path: 'a.json' format: JSON_FILE each: ['q', 'a']"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(records.size(), size_t{kElements});
 }
 
 TEST_F(TaskFilesTest, ListsOfElementsAreFieldsOfTheRecord) {

@@ -14,6 +14,9 @@ namespace braid {
 namespace {
 
 constexpr int kDeepest = 64;
+// Longer texts are no equations of word problems. The notation is built in time in proportion to
+// the square of the length, and sides of equations are nested calls.
+constexpr size_t kMostEquationBytes = 4096;
 
 bool IsOperator(char c) { return c == '+' || c == '-' || c == '*' || c == '/'; }
 bool IsVariableCharacter(char c) {
@@ -148,6 +151,7 @@ bool IsVariable(std::string_view text) {
 
 std::optional<double> EquationValue(std::string_view text) {
   text = Trimmed(text);
+  if (text.size() > kMostEquationBytes) return std::nullopt;
   const size_t equals = text.find('=');
   if (equals != text.npos) {
     const std::string_view left = Trimmed(text.substr(0, equals));
@@ -162,6 +166,7 @@ std::optional<double> EquationValue(std::string_view text) {
 }
 
 std::optional<std::string> PrefixNotation(std::string_view infix) {
+  if (infix.size() > kMostEquationBytes) return std::nullopt;
   std::optional<Term> term = ExpressionParser(infix).Infix();
   return term.has_value() ? std::optional(std::move(term->prefix)) : std::nullopt;
 }

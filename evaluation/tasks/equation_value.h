@@ -13,7 +13,7 @@ namespace braid {
 // space, in prefix notation ("* number0 number1"). A name stands for a fixed number of its own, so
 // that expressions which are equal for all values of their names, and in practice no others, have
 // equal values. Of an equation whose one side is a single name, the value is that of the other
-// side. Nullopt for a text that is not an expression, or divides by zero.
+// side. Nullopt for a text that is not an expression, has more than 4096 bytes or divides by zero.
 std::optional<double> EquationValue(std::string_view text);
 
 // Returns an expression in infix notation in prefix notation, its numbers and names as they are:

@@ -163,6 +163,18 @@ TEST(EquationValueTest, ComparesValues) {
   }
 }
 
+// A task file may hold any text; each of these sides and sums would be a call or a copy.
+TEST(EquationValueTest, LongTextsHaveNoValue) {
+  std::string sides, sum = "1";
+  for (int i = 0; i < 500000; ++i) {
+    sides += "x=";
+    sum += "+1";
+  }
+  EXPECT_FALSE(EquationValue(sides + "1").has_value());
+  EXPECT_FALSE(EquationValue(sum).has_value());
+  EXPECT_FALSE(PrefixNotation(sum).has_value());
+}
+
 TEST(EquationValueTest, InfixNotationBecomesPrefixNotation) {
   for (const auto& [infix, prefix] : std::map<std::string, std::string>{
            {"( ( 8 - 3 ) * 2 )", "* - 8 3 2"},

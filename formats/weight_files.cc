@@ -96,21 +96,21 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values) {
 
 absl::Status WriteNarrow(std::span<const float> values, const TensorInfo& tensor,
                          SafetensorsWriter* writer) {
-  uint16_t (*const narrow)(float) = tensor.dtype == DType::kF16 ? F16FromFloat : Bf16FromFloat;
+  const bool half = tensor.dtype == DType::kF16;
+  uint16_t (*const narrow)(float) = half ? F16FromFloat : Bf16FromFloat;
+  const uint16_t infinity = half ? 0x7c00 : 0x7f80;
   std::vector<uint16_t> bits;
   for (size_t begin = 0; begin < values.size(); begin += kChunk) {
     const auto chunk = values.subspan(begin, std::min(kChunk, values.size() - begin));
     bits.resize(chunk.size());
     std::transform(chunk.begin(), chunk.end(), bits.begin(), narrow);
-    if (tensor.dtype == DType::kF16) {
-      const auto overflow =
-          std::find_if(bits.begin(), bits.end(), [](uint16_t b) { return (b & 0x7c00) == 0x7c00; });
-      if (overflow != bits.end()) {
-        const size_t at = begin + static_cast<size_t>(overflow - bits.begin());
-        return absl::OutOfRangeError(absl::StrCat("tensor ", tensor.name, ", element ", at, ": ",
-                                                  values[at],
-                                                  " does not fit float16; use bfloat16"));
-      }
+    const auto overflow = std::find_if(bits.begin(), bits.end(),
+                                       [&](uint16_t b) { return (b & infinity) == infinity; });
+    if (overflow != bits.end()) {
+      const size_t at = begin + static_cast<size_t>(overflow - bits.begin());
+      return absl::OutOfRangeError(absl::StrCat(
+          "tensor ", tensor.name, ", element ", at, ": ", values[at],
+          half ? " does not fit float16; use bfloat16" : " does not fit bfloat16; use float32"));
     }
     RETURN_IF_ERROR(writer->Write(tensor.name, AsBytes<uint16_t>(bits)));
   }
@@ -123,6 +123,12 @@ absl::StatusOr<FileSummary> WriteOneFile(const fs::path& path, const WeightsToWr
                    SafetensorsWriter::Create(path, {tensors.begin(), tensors.end()}, {}));
   for (const TensorInfo& tensor : tensors) {
     ASSIGN_OR_RETURN(const std::span<const float> values, weights.values(tensor));
+    if (const std::optional<size_t> bad = FirstNotFinite(values)) {
+      return absl::DataLossError(
+          absl::StrCat("tensor ", tensor.name, ", element ", *bad, ": got ", values[*bad],
+                       ", expected a finite number: the weights are damaged, "
+                       "or their training diverged"));
+    }
     RETURN_IF_ERROR(tensor.dtype == DType::kF32 ? writer->Write(tensor.name, AsBytes(values))
                                                 : WriteNarrow(values, tensor, writer.get()));
   }

@@ -72,7 +72,8 @@ struct WeightsToWrite {
 };
 
 // Writes the files, and the index if there are several. The same arguments give the same bytes.
-// OUT_OF_RANGE, naming the tensor, if a value is too large for F16.
+// Errors name the tensor: OUT_OF_RANGE for a value that is too large for F16 or BF16, DATA_LOSS for
+// one that is not finite.
 absl::StatusOr<std::vector<FileSummary>> WriteWeightFiles(const std::filesystem::path& directory,
                                                           const WeightsToWrite& weights);
 

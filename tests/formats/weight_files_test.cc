@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <random>
+#include <vector>
+
+#include "tests/base/scratch_directory.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace weight_files_test {
@@ -34,6 +39,29 @@ TEST(PlanWeightFilesTest, FilesFitTheLimitAndAdjacentFilesCannotBeMerged) {
       EXPECT_TRUE(last || size + bytes[at] > limit);
     }
     EXPECT_EQ(at, bytes.size());
+  }
+}
+
+// Reading refuses such values, too.
+TEST(WriteWeightFilesTest, RefusesValuesThatTheFileCannotHold) {
+  const ScratchDirectory scratch;
+  const auto written = [&](DType dtype, float value) {
+    const std::vector<float> values = {1, value};
+    return WriteWeightFiles(
+               scratch.path(),
+               {.tensors = {{"w", dtype, {2}}},
+                .values = [&](const TensorInfo&) { return std::span<const float>(values); },
+                .max_file_bytes = 100})
+        .status();
+  };
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  EXPECT_OK(written(DType::kF32, kLargest));
+  EXPECT_FAILS(written(DType::kBF16, kLargest), absl::StatusCode::kOutOfRange, "tensor w",
+               "element 1", "does not fit bfloat16");
+  EXPECT_FAILS(written(DType::kF16, kLargest), absl::StatusCode::kOutOfRange, "bfloat16");
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    EXPECT_FAILS(written(dtype, std::numeric_limits<float>::quiet_NaN()),
+                 absl::StatusCode::kDataLoss, "tensor w, element 1: got nan");
   }
 }
 

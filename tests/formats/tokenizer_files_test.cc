@@ -42,6 +42,15 @@ TEST(ReadTokenizerFileTest, NamesWhatADirectoryLacks) {
                              testing::Not(testing::HasSubstr("none of"))));
 }
 
+TEST(ReadTokenizerFileTest, SkipsAByteOrderMark) {
+  const CraftedFiles files;
+  const std::string text = TinyTokenizerJson({});
+  const auto path = files.Write("tokenizer.json", "\xEF\xBB\xBF" + text);
+  const auto read = ReadTokenizerFile(path, ReadFile);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->bytes, text);
+}
+
 TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   const CraftedFiles files;
   const auto write = [&](const char* name, const std::string& text) {

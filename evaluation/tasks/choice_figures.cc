@@ -2,29 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace braid {
 namespace {
 
-// The confusion matrix [right, predicted] with its sums.
+// Sums of the confusion matrix [right, predicted]: those of its rows and columns, and its diagonal.
 struct Confusion {
-  std::vector<double> right, predicted, diagonal;
+  std::span<const double> right, predicted, diagonal;
   double total = 0;
 
-  explicit Confusion(std::span<const double> matrix) {
-    const auto labels = static_cast<size_t>(std::lround(std::sqrt(matrix.size())));
-    right.assign(labels, 0);
-    predicted.assign(labels, 0);
-    for (size_t i = 0; i < labels; ++i) {
-      for (size_t j = 0; j < labels; ++j) {
-        right[i] += matrix[i * labels + j];
-        predicted[j] += matrix[i * labels + j];
-        total += matrix[i * labels + j];
-      }
-      diagonal.push_back(matrix[i * labels + i]);
-    }
+  explicit Confusion(std::span<const double> sums) {
+    const size_t labels = sums.size() / 3;
+    right = sums.first(labels);
+    predicted = sums.subspan(labels, labels);
+    diagonal = sums.subspan(2 * labels);
+    total = std::accumulate(right.begin(), right.end(), 0.0);
   }
 };
 
@@ -35,8 +31,11 @@ SummedFigure ConfusionFigure(std::span<const Prediction> predictions,
   const size_t labels = static_cast<size_t>(last) + 1;
   SummedFigure figure;
   for (const Prediction& one : predictions) {
-    std::vector<double> unit(labels * labels, 0);
-    unit[static_cast<size_t>(one.right) * labels + static_cast<size_t>(one.predicted)] = 1;
+    // Not the whole matrix: a model may have thousands of classes.
+    std::vector<double> unit(3 * labels, 0);
+    unit[static_cast<size_t>(one.right)] = 1;
+    unit[labels + static_cast<size_t>(one.predicted)] = 1;
+    if (one.right == one.predicted) unit[2 * labels + static_cast<size_t>(one.right)] = 1;
     figure.units.push_back(std::move(unit));
   }
   figure.value = [value](std::span<const double> sum) { return value(Confusion(sum)); };

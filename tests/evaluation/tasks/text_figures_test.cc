@@ -163,6 +163,17 @@ TEST(EquationValueTest, ComparesValues) {
   }
 }
 
+// With 10000 classes, matrices of 1000 examples would take 800 GB.
+TEST(ChoiceFiguresTest, MemoryGrowsInProportionToTheNumberOfClasses) {
+  std::vector<Prediction> predictions;
+  for (int i = 0; i < 300; ++i) predictions.push_back({i, i % 2 == 0 ? i : i - 1});
+  for (const SummedFigure& figure : {MatthewsFigure(predictions), MacroF1Figure(predictions)}) {
+    EXPECT_LE(figure.units.at(0).size(), size_t{3 * 300});
+  }
+  // F1 is 2/3 of the even classes, which get one right and one wrong answer, and 0 of the others.
+  EXPECT_NEAR(MacroF1Figure(predictions).Value(), 1.0 / 3, 1e-12);
+}
+
 // A task file may hold any text; each of these sides and sums would be a call or a copy.
 TEST(EquationValueTest, LongTextsHaveNoValue) {
   std::string sides, sum = "1";

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,12 +22,16 @@ struct KeptLines {
   int64_t num_damaged = 0;  // lines among them that cannot be read, and are not in `text`
 };
 
-KeptLines LinesUpTo(const std::filesystem::path& path, int64_t step) {
-  std::ifstream file(path, std::ios::binary);
+// A file that cannot be read is an error, not an empty one: it would be replaced.
+absl::StatusOr<KeptLines> LinesUpTo(const std::filesystem::path& path, int64_t step) {
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return KeptLines();
+  RETURN_IF_ERROR(text.status());
   KeptLines kept;
-  std::string line;
   int64_t newest = 0, unreadable = 0;
-  while (std::getline(file, line) && !file.eof()) {
+  size_t begin = 0;
+  for (size_t end; (end = text->find('\n', begin)) != text->npos; begin = end + 1) {
+    const std::string line = text->substr(begin, end - begin);
     v1::StepMetrics metrics;
     if (!ParseMetricsLine(line, &metrics)) {
       ++unreadable;
@@ -68,7 +71,7 @@ std::string MetricsLine(const v1::StepMetrics& metrics) {
 
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::filesystem::path& path,
                                                              int64_t step, std::ostream* warnings) {
-  const KeptLines kept = LinesUpTo(path, step);
+  ASSIGN_OR_RETURN(const KeptLines kept, LinesUpTo(path, step));
   if (kept.num_damaged > 0) {
     ASSIGN_OR_RETURN(const std::filesystem::path copy, KeepDamaged(path));
     *warnings << "warning: " << path.string() << ": " << kept.num_damaged

@@ -21,7 +21,8 @@ class MetricsLog {
  public:
   // Opens the log to continue after `step`. Removes the lines of later steps, and a last line cut
   // short by a crash. Leaves out other lines that cannot be read, too, with a warning; the file as
-  // it was is then kept beside it, as NAME.damaged.
+  // it was is then kept beside it, as NAME.damaged. A file that exists but cannot be read stays,
+  // and its error is returned.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::filesystem::path& path,
                                                           int64_t step,
                                                           std::ostream* warnings = &std::cerr);

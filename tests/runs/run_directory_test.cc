@@ -165,6 +165,16 @@ TEST(MetricsLogTest, ReopeningLeavesOutOnlyTheDamagedLinesAndKeepsTheFile) {
   EXPECT_THAT(warnings.str(), HasSubstr(copy + "-2 keeps"));
 }
 
+TEST(MetricsLogTest, AFileThatCannotBeReadIsNotReplaced) {
+  const RunDirectory run(NewDirectory("run"));
+  // A link to itself cannot be opened, while a rename over it would succeed.
+  std::filesystem::create_symlink(run.metrics().filename(), run.metrics());
+  const auto log = MetricsLog::Open(run.metrics(), 3);
+  ASSERT_FALSE(log.ok());
+  EXPECT_THAT(std::string(log.status().message()), HasSubstr("metrics.jsonl"));
+  EXPECT_TRUE(std::filesystem::is_symlink(run.metrics()));
+}
+
 TEST(RunDirectoryTest, ExitReadsBack) {
   const RunDirectory run(NewDirectory("run"));
   EXPECT_FALSE(run.ReadExit().has_value());

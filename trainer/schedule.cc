@@ -9,8 +9,9 @@
 namespace braid {
 namespace {
 
-// Divisions would underflow to 0 in the end, from where no multiplication leads back.
-constexpr double kLeastGatePenalty = 1e-30;
+// Divisions would underflow to 0 in the end, and multiplications overflow to infinity, from where
+// nothing leads back.
+constexpr double kLeastGatePenalty = 1e-30, kGreatestGatePenalty = 1e30;
 
 // Returns the share of the steps from `begin` to T that lies before `step`, 0 to 1.
 double ProgressFrom(int64_t begin, int64_t step, const Schedule& s) {
@@ -59,7 +60,9 @@ double LearningRate(const Schedule& s, int64_t step) {
 
 double NextGatePenalty(double coefficient, double active, const v1::TokenRouting& token) {
   if (token.gate() != v1::TokenRouting::RELU) return coefficient;
-  if (active > token.active_experts()) return coefficient * token.l1_factor();
+  if (active > token.active_experts()) {
+    return std::min(coefficient * token.l1_factor(), kGreatestGatePenalty);
+  }
   if (active == token.active_experts()) return coefficient;
   return std::max(coefficient / token.l1_factor(), kLeastGatePenalty);
 }

@@ -35,8 +35,8 @@ double LearningRate(const Schedule& schedule, int64_t step);
 
 // Returns the coefficient of the penalty of the gate RELU after a step in which tokens used
 // `active` experts on average (arXiv 2412.14711, section 3.2): times token.l1_factor when these
-// were more than token.active_experts, divided by it, but not below 1e-30, when they were
-// fewer. Unchanged with other gates.
+// were more than token.active_experts, but not above 1e30; divided by it, but not below 1e-30, when
+// they were fewer. Unchanged with other gates.
 double NextGatePenalty(double coefficient, double active, const v1::TokenRouting& token);
 
 }  // namespace braid

@@ -92,6 +92,19 @@ TEST(ScheduleTest, TheGatePenaltyGrowsAgainHoweverLongItFell) {
   EXPECT_GT(penalty, 1e-8);
 }
 
+// Where gates are not trained, no penalty lowers the number. state.json cannot store infinity.
+TEST(ScheduleTest, TheGatePenaltyFallsAgainHoweverLongItGrew) {
+  v1::TokenRouting token;
+  token.set_gate(v1::TokenRouting::RELU);
+  token.set_active_experts(2);
+  token.set_l1_factor(1.2);
+  double penalty = 1e-8;
+  for (int step = 0; step < 10000; ++step) penalty = NextGatePenalty(penalty, 3, token);
+  EXPECT_TRUE(std::isfinite(static_cast<float>(penalty))) << penalty;
+  for (int step = 0; step < 500; ++step) penalty = NextGatePenalty(penalty, 1, token);
+  EXPECT_LT(penalty, 1e-8);
+}
+
 TEST(ScheduleTest, NeedsNoWarmUp) {
   for (const v1::LearningRateSchedule kind : kKinds) {
     EXPECT_DOUBLE_EQ(

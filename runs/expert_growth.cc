@@ -21,7 +21,9 @@ absl::Status CheckGrowth(bool good, absl::string_view field, const absl::AlphaNu
 
 }  // namespace
 
-bool Grows(const v1::GrowthConfig& growth) { return growth.first() > 0 || growth.has_last(); }
+bool Grows(const v1::GrowthConfig& growth) {
+  return growth.first() != 0 || growth.has_last() || growth.has_until();
+}
 
 absl::Status ResolveGrowth(v1::RoutingConfig* routing, v1::GrowthConfig* growth, bool may_outlast) {
   FillStatedDefaults(growth);

@@ -11,7 +11,8 @@
 
 namespace braid {
 
-// Returns whether the number of active experts changes.
+// Returns whether the number of active experts is to change: whether a setting is given, other than
+// 0 for `first`.
 bool Grows(const v1::GrowthConfig& growth);
 
 // Fills in the settings of a growth, and sets the routing's own number of active experts to the

@@ -67,6 +67,23 @@ TEST(ExpertGrowthTest, GrowsOverAShareOfTheSteps) {
   EXPECT_EQ(growth.steps, 101);
 }
 
+TEST(ExpertGrowthTest, SettingsWithoutAUsableFirstNumberAreRefused) {
+  v1::RoutingConfig routing;
+  routing.set_router(v1::TOKEN_CHOICE);
+  routing.set_num_experts(8);
+  v1::GrowthConfig negative, without, none;
+  negative.set_first(-1);
+  without.set_until(0.5);
+  none.set_first(0);
+  EXPECT_FALSE(Grows(none));
+  ASSERT_TRUE(Grows(negative));
+  EXPECT_FAILS(ResolveGrowth(&routing, &negative), absl::StatusCode::kInvalidArgument,
+               "growth.first: got -1, expected 1 to");
+  ASSERT_TRUE(Grows(without));
+  EXPECT_FAILS(ResolveGrowth(&routing, &without), absl::StatusCode::kInvalidArgument,
+               "growth.first: got 0, expected 1 to");
+}
+
 TEST(ExpertGrowthTest, OnlyABranchMayEndBeforeTheGrowth) {
   v1::RoutingConfig routing;
   routing.set_router(v1::TOKEN_CHOICE);

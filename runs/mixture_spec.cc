@@ -175,13 +175,15 @@ int64_t StepOfExcess(const MixtureSchedule& schedule, size_t dataset, double lim
 absl::Status CheckRepetitions(std::span<const DatasetInfo> infos, const v1::RunSpec& spec) {
   const MixtureSchedule schedule = ScheduleOfMixture(spec, infos);
   const std::vector<int64_t> counts = schedule.CountsBefore(spec.num_steps());
-  // Amounts are rounded to whole instances and steps.
-  const double slack = static_cast<double>(spec.datasets_size() + spec.batch().global_batch_size());
+  // Amounts are rounded to whole steps, so only the last step may exceed them, and to whole
+  // instances.
+  const std::vector<int64_t> before_last = schedule.CountsBefore(spec.num_steps() - 1);
+  const double slack = spec.datasets_size();
   for (int d = 0; d < spec.datasets_size(); ++d) {
     const v1::MixtureDataset& entry = spec.datasets(d);
     if (!entry.has_max_repetitions()) continue;
     const double limit = entry.max_repetitions() * static_cast<double>(infos[d].num_instances);
-    if (static_cast<double>(counts[d]) <= limit + slack) continue;
+    if (static_cast<double>(before_last[d]) <= limit + slack) continue;
     const int64_t step = StepOfExcess(schedule, d, limit, spec.num_steps());
     return absl::InvalidArgumentError(
         absl::StrCat(FieldOf(d), ": ", entry.dataset(), " is exhausted at step ", step, " of ",

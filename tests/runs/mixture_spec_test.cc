@@ -130,6 +130,18 @@ TEST_F(MixtureSpecTest, NamesTheDatasetThatIsExhaustedAndWhen) {
       << "whole epochs are not exhausted by rounding";
 }
 
+TEST_F(MixtureSpecTest, ALargeBatchAllowsNoMoreRepetitions) {
+  const auto error = [&](int64_t steps) {
+    return ErrorOf([&](v1::RunSpec* s) {
+      s->mutable_batch()->set_global_batch_size(40);
+      s->mutable_datasets(1)->set_max_repetitions(2);
+      s->set_num_steps(steps);
+    });
+  };
+  EXPECT_EQ(error(1), "no error");
+  EXPECT_THAT(error(3), HasSubstr("is exhausted at step 2 of 3: max_repetitions is 2"));
+}
+
 TEST_F(MixtureSpecTest, NamesDatasetsThatDoNotFitEachOther) {
   WriteTinyDataset(second_, {.num_instances = 10, .sequence_length = 16, .seed = 2});
   EXPECT_THAT(ErrorOf([](auto*) {}),

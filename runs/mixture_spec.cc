@@ -240,6 +240,11 @@ absl::Status FillMixture(const StepSize& size, std::span<const DatasetInfo> info
         "share_phases: got phases without datasets, expected a mixture in datasets");
   }
   ASSIGN_OR_RETURN(const bool shares, UsesShares(*spec));
+  if (!shares && !spec->share_phases().empty()) {
+    return absl::InvalidArgumentError(
+        "share_phases: got phases with datasets in tokens or epochs, which the phases would not "
+        "keep to, expected shares");
+  }
   if (!shares) RETURN_IF_ERROR(ConvertAmounts(size, infos, spec));
   return CheckShares("datasets", SharesOf(*spec));
 }

@@ -110,6 +110,14 @@ TEST_F(MixtureSpecTest, RefusesUnitsThatCannotBeCombined) {
         s->set_num_steps(4);
       }),
       HasSubstr("num_steps: datasets with tokens or epochs determine the length of the run"));
+  EXPECT_THAT(ErrorOf([](auto* s) {
+                SetEpochs(1, 1, s);
+                v1::SharePhase* const phase = s->add_share_phases();
+                phase->mutable_after()->set_fraction(0.5);
+                phase->add_shares(1);
+                phase->add_shares(0);
+              }),
+              HasSubstr("share_phases: got phases with datasets in tokens or epochs"));
   EXPECT_THAT(ErrorOf([](auto* s) { SetEpochs(0, 0, s); }), HasSubstr("got 0 tokens of every"));
   EXPECT_THAT(ErrorOf([](auto* s) { SetEpochs(-1, 2, s); }), HasSubstr("datasets[0]: got -1"));
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +116,14 @@ bool IsRetryable(const absl::Status& status) {
   }
 }
 
+// Removes the result of an earlier attempt, which must not be taken for that of this one. A result
+// of this attempt is that of a rank that has failed meanwhile, and stays.
+absl::Status RemoveEarlierExit(const RunDirectory& directory, const RunFence& fence) {
+  const std::optional<ExitRecord> exit = directory.ReadExit();
+  if (exit && !fence.nonce().empty() && exit->nonce == fence.nonce()) return absl::OkStatus();
+  return directory.RemoveExit();
+}
+
 Ending Train(const RunDirectory& directory, Communicator& communicator, const RunFence& fence,
              const std::function<bool()>& stop_requested) {
   absl::StatusOr<v1::RunSpec> written = directory.ReadSpec();
@@ -122,8 +131,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   absl::StatusOr<v1::RunSpec> spec = ResolveRunSpec(*written);
   if (!spec.ok()) return {spec.status()};
   if (communicator.rank() == 0) {
-    // The result of an earlier attempt must not be taken for that of this one.
-    if (absl::Status status = directory.RemoveExit(); !status.ok()) return {status};
+    if (absl::Status status = RemoveEarlierExit(directory, fence); !status.ok()) return {status};
     PrintSpec(*spec);
     ReportBlasCore(directory);
     ReportSplit(*spec);

@@ -90,6 +90,7 @@ details.facet { border-top: 1px solid var(--rule); margin: 6px 0; }
 /* A short name is one line; a long one must not push the numbers out of sight. */
 .run {
   display: inline-block; width: max-content; max-width: min(30em, 80vw); overflow-wrap: anywhere;
+  vertical-align: top;
 }
 th .run { width: auto; }
 .numeric td:first-child { min-width: 8em; }

@@ -136,9 +136,9 @@ void AddDeleteCommands(CommandLine& program) {
       ->required();
   AddConfirmation(remove, *options);
   remove->footer(
-      "A job cannot be deleted while a run that was trained on its dataset exists, nor a run "
-      "while\n"
-      "another run that was initialized from it exists.\n"
+      "A job cannot be deleted while a run that was trained on its dataset exists. A run "
+      "cannot be\n"
+      "deleted while another run that was initialized from it exists.\n"
       "\n"
       "Examples:\n"
       "  braid delete run-000003 --dry-run\n"

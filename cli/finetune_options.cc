@@ -186,13 +186,12 @@ void AddExpertOptions(CLI::App* command, FinetuneOptions* options) {
   const ExpertSplitFlags flags = AddExpertSplit(command, &options->split);
   flags.experts->group(kExperts);
   for (CLI::Option* const option : flags.others) option->needs(flags.experts)->group(kExperts);
-  CLI::Option* const no_recompose = command
-                                        ->add_flag("--no-recompose", options->no_recompose,
-                                                   "Let braid export write the model with its "
-                                                   "experts, instead of joining them to a dense "
-                                                   "model")
-                                        ->needs(flags.experts)
-                                        ->group(kExperts);
+  CLI::Option* const no_recompose =
+      command
+          ->add_flag("--no-recompose", options->no_recompose,
+                     "Let braid export keep the experts instead of joining them to a dense model")
+          ->needs(flags.experts)
+          ->group(kExperts);
   command
       ->add_flag_callback(
           "--recompose", [] {},

@@ -42,7 +42,7 @@ std::optional<int64_t> RunNumber(const std::string& id) {
 }
 
 absl::Status UnknownRun(const std::string& id, const std::filesystem::path& home) {
-  return absl::NotFoundError(absl::StrCat("there is no run \"", id, "\" in ", home.string(),
+  return absl::NotFoundError(absl::StrCat("run \"", id, "\" does not exist in ", home.string(),
                                           "; list them with: braid runs"));
 }
 

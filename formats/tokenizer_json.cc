@@ -354,8 +354,8 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const File
     return TokenizerFile{file, std::move(json)};
   }
   ASSIGN_OR_RETURN(std::string bytes, read(file));
-  // Some editors write a byte order mark. The brace tells a tokenizer.json from a SentencePiece
-  // model.
+  // Some editors write a byte order mark before the text. SentencePiece models, which are binary,
+  // stay unchanged because no brace follows.
   if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);
   if (bytes.starts_with('{')) {
     ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, read));

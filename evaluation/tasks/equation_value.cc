@@ -14,8 +14,8 @@ namespace braid {
 namespace {
 
 constexpr int kDeepest = 64;
-// Longer texts are no equations of word problems. The notation is built in time in proportion to
-// the square of the length, and sides of equations are nested calls.
+// Longest text that is parsed; equations of word problems are much shorter. The time of the
+// conversion to prefix notation is quadratic in the length, and the depth of recursion linear.
 constexpr size_t kMostEquationBytes = 4096;
 
 bool IsOperator(char c) { return c == '+' || c == '-' || c == '*' || c == '/'; }

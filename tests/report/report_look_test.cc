@@ -91,15 +91,20 @@ TEST(ReportLookTest, TextsOfAPlotDoNotOverlap) {
   EXPECT_GT(ExpectNoOverlap(RenderReport(TwelveRuns())), 0u);
 }
 
+// Returns the width and height of a plot.
+std::pair<double, double> SizeOf(const std::string& plot) {
+  double x, y, width = 0, height = 0;
+  const std::string box = Attribute(plot, "viewBox");
+  EXPECT_EQ(std::sscanf(box.c_str(), "%lf %lf %lf %lf", &x, &y, &width, &height), 4);
+  return {width, height};
+}
+
 TEST(ReportLookTest, ReadoutsStayWithinTheirPlots) {
   std::vector<ReportRun> runs = TwelveRuns();
   for (ReportRun& run : runs) run.spec.set_name("a name as long as that - " + run.spec.name());
   int num_boxes = 0;
   for (const std::string& plot : PlotsOf(RenderReport(runs))) {
-    double x, y, width, height;
-    ASSERT_EQ(
-        std::sscanf(Attribute(plot, "viewBox").c_str(), "%lf %lf %lf %lf", &x, &y, &width, &height),
-        4);
+    const auto [width, height] = SizeOf(plot);
     const std::string kBox = "<rect class=\"box\"";
     for (size_t at = plot.find(kBox); at != std::string::npos; at = plot.find(kBox, at + 1)) {
       const std::string tag = plot.substr(at, plot.find('>', at) - at);
@@ -127,10 +132,7 @@ TEST(ReportLookTest, LabelsOfWideCharactersStayWithinTheirPlots) {
   runs[1].spec.set_name(std::string(90, 'X'));
   int num_labels = 0;
   for (const std::string& plot : PlotsOf(RenderReport(runs))) {
-    double x, y, width, height;
-    ASSERT_EQ(
-        std::sscanf(Attribute(plot, "viewBox").c_str(), "%lf %lf %lf %lf", &x, &y, &width, &height),
-        4);
+    const double width = SizeOf(plot).first;
     for (size_t at = plot.find("<text x="); at != std::string::npos;
          at = plot.find("<text x=", at + 1)) {
       const size_t end = plot.find('>', at);

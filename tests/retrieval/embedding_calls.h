@@ -1,4 +1,5 @@
-// Embedders, texts and calls that the tests of the embedding service and of its client share.
+// Embedders, servers, texts and calls that the tests of the embedding service and of its client
+// share.
 #ifndef BRAID_TESTS_RETRIEVAL_EMBEDDING_CALLS_H_
 #define BRAID_TESTS_RETRIEVAL_EMBEDDING_CALLS_H_
 
@@ -8,9 +9,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "retrieval/embedding_service.h"
 #include "retrieval/hashing_embedder.h"
+#include "tests/retrieval/retrieval_server.h"
 
 namespace braid::embedding_calls {
 
@@ -34,6 +38,16 @@ inline std::vector<float> Embed(const Embedder& embedder,
   EXPECT_TRUE(status.ok()) << status;
   return vectors;
 }
+
+// An embedding service in this process.
+class Server : public LocalServer {
+ public:
+  explicit Server(std::shared_ptr<const Embedder> embedder,
+                  const EmbeddingServiceOptions& options = {})
+      : LocalServer(MakeEmbeddingService(std::move(embedder), options)) {}
+  Server(std::shared_ptr<const Embedder> embedder, int port)
+      : LocalServer(MakeEmbeddingService(std::move(embedder)), port) {}
+};
 
 }  // namespace braid::embedding_calls
 

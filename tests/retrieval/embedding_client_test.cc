@@ -13,10 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "retrieval/embedding_service.h"
 #include "tests/base/status_matchers.h"
 #include "tests/retrieval/embedding_calls.h"
-#include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
 namespace embedding_client_test {
@@ -24,15 +22,7 @@ namespace embedding_client_test {
 using embedding_calls::Documents;
 using embedding_calls::Embed;
 using embedding_calls::MakeHashing;
-
-class Server : public LocalServer {
- public:
-  explicit Server(std::shared_ptr<const Embedder> embedder,
-                  const EmbeddingServiceOptions& options = {})
-      : LocalServer(MakeEmbeddingService(std::move(embedder), options)) {}
-  Server(std::shared_ptr<const Embedder> embedder, int port)
-      : LocalServer(MakeEmbeddingService(std::move(embedder)), port) {}
-};
+using embedding_calls::Server;
 
 // Counts calls; answers with `status`, or with an invalid answer if it is OK.
 class ScriptedEmbedder final : public Embedder {

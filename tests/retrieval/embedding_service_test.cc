@@ -12,7 +12,6 @@
 #include "retrieval/embedding_client.h"
 #include "tests/base/status_matchers.h"
 #include "tests/retrieval/embedding_calls.h"
-#include "tests/retrieval/retrieval_server.h"
 
 namespace braid {
 namespace embedding_service_test {
@@ -20,24 +19,18 @@ namespace embedding_service_test {
 using embedding_calls::Documents;
 using embedding_calls::Embed;
 using embedding_calls::MakeHashing;
+using embedding_calls::Server;
 
-class Server : public LocalServer {
- public:
-  explicit Server(std::shared_ptr<const Embedder> embedder,
-                  const EmbeddingServiceOptions& options = {})
-      : LocalServer(MakeEmbeddingService(std::move(embedder), options)) {}
-
-  std::unique_ptr<v1::EmbeddingService::Stub> stub() const {
-    return v1::EmbeddingService::NewStub(
-        grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
-  }
-};
+std::unique_ptr<v1::EmbeddingService::Stub> StubOf(const Server& server) {
+  return v1::EmbeddingService::NewStub(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+}
 
 TEST(EmbeddingServiceTest, AnswersEveryBatchOfAStream) {
   const auto embedder = MakeHashing(16);
   Server server(embedder);
   grpc::ClientContext context;
-  const auto stub = server.stub();
+  const auto stub = StubOf(server);
   const auto stream = stub->Embed(&context);
   for (int64_t batch : {5, 6, 7}) {
     v1::EmbedRequest request;
@@ -58,7 +51,7 @@ TEST(EmbeddingServiceTest, RefusesStreamsAboveTheLimitAndClientsUseOtherReplicas
   const auto embedder = MakeHashing(8);
   Server busy(embedder, EmbeddingServiceOptions{.max_streams = 1}), other(embedder);
   grpc::ClientContext context;
-  const auto stub = busy.stub();
+  const auto stub = StubOf(busy);
   const auto stream = stub->Embed(&context);
   stream->WaitForInitialMetadata();
   grpc::ClientContext second_context;
@@ -77,7 +70,7 @@ TEST(EmbeddingServiceTest, RefusesStreamsAboveTheLimitAndClientsUseOtherReplicas
 TEST(EmbeddingServiceTest, RefusesABatchWhoseAnswerIsTooLarge) {
   Server server(MakeHashing(1024));
   grpc::ClientContext context;
-  const auto stub = server.stub();
+  const auto stub = StubOf(server);
   const auto stream = stub->Embed(&context);
   v1::EmbedRequest request;
   for (int i = 0; i < 1100; ++i) request.add_texts("x");

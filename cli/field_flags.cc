@@ -137,10 +137,16 @@ CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const s
 }
 
 absl::Status FieldFlags::Apply(google::protobuf::Message* message) const {
-  for (const auto& [path, value] : values_) {
-    RETURN_IF_ERROR(SetField(message, absl::StrCat(path, "=", value)));
+  for (const std::string& assignment : Assignments()) {
+    RETURN_IF_ERROR(SetField(message, assignment));
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> FieldFlags::Assignments() const {
+  std::vector<std::string> assignments;
+  for (const auto& [path, value] : values_) assignments.push_back(absl::StrCat(path, "=", value));
+  return assignments;
 }
 
 std::string FieldHelpText(const std::string& message, const std::string& prefix,

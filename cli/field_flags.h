@@ -40,6 +40,9 @@ class FieldFlags {
   // InvalidArgument as SetField (proto/config_text.h).
   absl::Status Apply(google::protobuf::Message* message) const;
 
+  // Returns "PATH=VALUE" for each flag given, in the order of parsing, as --set takes it.
+  std::vector<std::string> Assignments() const;
+
  private:
   const std::string message_;
   const std::optional<std::string> prefix_;

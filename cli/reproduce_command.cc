@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -38,10 +39,13 @@ constexpr int kMaxReproductionSlots = 10'000;
 
 struct ReproduceOptions {
   std::vector<std::string> paths, arms;
-  std::string output, text_field, domain_field, hosts, paper = "lory", experiment, tasks;
+  std::string output, hosts, paper = "lory", experiment, tasks;
   bool routers = false, quick = false, full = false, dry_run = false;
   int num_seeds = 0, slots = 0;
-  int64_t num_steps = 0, split_bytes = kReproductionDocumentBytes;
+  int64_t num_steps = 0;
+  std::optional<int64_t> split_bytes;
+  FieldFlags fields{"braid.v1.CorpusSpec"};
+  ConfigOptions config;
 };
 
 // Returns the experiments on papers, the default first.
@@ -107,14 +111,34 @@ int NumSlots(const ReproduceOptions& options, const SlotsByHost& hosts) {
   return total > 0 ? total : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-CorpusSource SourceOf(const ReproduceOptions& options) {
+// Parts of a CorpusSpec that a user may choose; the experiment sets the others.
+constexpr const char* kChosenParts[] = {"ingest", "embedder", "deduplicate", "decontaminate"};
+
+// Returns the chosen parts. InvalidArgument names another one.
+absl::StatusOr<v1::CorpusSpec> CorpusOf(const ReproduceOptions& options) {
+  v1::CorpusSpec corpus;
+  corpus.mutable_ingest()->set_split_bytes(kReproductionDocumentBytes);
+  RETURN_IF_ERROR(options.config.Apply(&corpus));
+  RETURN_IF_ERROR(options.fields.Apply(&corpus));
+  if (options.split_bytes) corpus.mutable_ingest()->set_split_bytes(*options.split_bytes);
+  std::vector<const google::protobuf::FieldDescriptor*> parts;
+  v1::CorpusSpec::GetReflection()->ListFields(corpus, &parts);
+  for (const google::protobuf::FieldDescriptor* part : parts) {
+    const std::string name(part->name());
+    if (std::ranges::find(kChosenParts, name) != std::end(kChosenParts)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--set, --config: got ", name,
+                                                   ", which the experiment sets; expected ",
+                                                   absl::StrJoin(kChosenParts, ", ")));
+  }
+  return corpus;
+}
+
+absl::StatusOr<CorpusSource> SourceOf(const ReproduceOptions& options) {
   CorpusSource source;
+  ASSIGN_OR_RETURN(source.corpus, CorpusOf(options));
   for (const std::string& path : options.paths) {
     source.paths.push_back(std::filesystem::absolute(path).lexically_normal().string());
   }
-  source.ingest.set_text_field(options.text_field);
-  source.ingest.set_domain_field(options.domain_field);
-  source.ingest.set_split_bytes(options.split_bytes);
   return source;
 }
 
@@ -134,11 +158,10 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   if (!options.arms.empty()) add("--arms", absl::StrJoin(options.arms, ","));
   if (options.num_seeds > 0) add("--seeds", absl::StrCat(options.num_seeds));
   if (options.num_steps > 0) add("--steps", absl::StrCat(options.num_steps));
-  if (options.split_bytes != kReproductionDocumentBytes) {
-    add("--split-bytes", absl::StrCat(options.split_bytes));
-  }
-  if (!options.text_field.empty()) add("--text-field", options.text_field);
-  if (!options.domain_field.empty()) add("--domain-field", options.domain_field);
+  if (!options.config.file.empty()) add("--config", options.config.file);
+  for (const std::string& assignment : options.config.assignments) add("--set", assignment);
+  for (const std::string& assignment : options.fields.Assignments()) add("--set", assignment);
+  if (options.split_bytes) add("--split-bytes", absl::StrCat(*options.split_bytes));
   if (!options.hosts.empty()) add("--hosts", options.hosts);
   return ShellText(words);
 }
@@ -249,10 +272,11 @@ absl::Status Reproduce(Session& session, const ReproduceOptions& options,
   RETURN_IF_ERROR(CheckPaths(session, options));
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlots> hosts, ReproductionHosts(options));
   ASSIGN_OR_RETURN(ReproductionPlan plan, PlanOf(options, hosts));
+  ASSIGN_OR_RETURN(CorpusSource source, SourceOf(options));
   RETURN_IF_ERROR(CheckTasks(session, options, plan));
   ReproductionOptions experiment{
       .plan = std::move(plan),
-      .source = SourceOf(options),
+      .source = std::move(source),
       .tasks_dir = options.tasks.empty() ? "" : AbsolutePath(options.tasks),
       .prepare_task = TaskPreparation(session, options.tasks),
       .slots = NumSlots(options, SlotsOf(hosts)),
@@ -316,15 +340,17 @@ void AddCorpus(CLI::App* command, ReproduceOptions* options) {
   command->add_option(
       "paths", options->paths,
       "Files and directories of text, as for 'braid submit' (default: this machine's text)");
-  command->add_option("--text-field", options->text_field,
-                      FieldHelpText("braid.v1.CorpusSpec", "", "ingest.text_field"));
-  command->add_option("--domain-field", options->domain_field,
-                      FieldHelpText("braid.v1.CorpusSpec", "", "ingest.domain_field"));
+  options->fields.Add(command, "--text-field", "ingest.text_field");
+  options->fields.Add(command, "--domain-field", "ingest.domain_field");
   command
       ->add_option("--split-bytes", options->split_bytes,
                    "Cut longer documents at line or paragraph boundaries; 0 keeps documents whole")
-      ->capture_default_str()
+      ->default_str(absl::StrCat(kReproductionDocumentBytes))
       ->check(ZeroOrBetween(64, int64_t{1} << 40));
+  options->fields.Add(command, "--embedder", "embedder.kind");
+  options->fields.Add(command, "--embedder-model", "embedder.model_dir")
+      ->transform(AbsolutePathValue());
+  options->config.AddTo(command, "CorpusSpec");
   command
       ->add_option("--tasks", options->tasks,
                    "Directory of task files, one folder per task (emoe, molex)")
@@ -353,6 +379,7 @@ void AddReproduceCommand(CommandLine& program) {
       "  braid reproduce\n"
       "  braid reproduce corpus/ --dry-run\n"
       "  braid reproduce corpus/ --experiment order --full\n"
+      "  braid reproduce corpus/ --embedder contriever --embedder-model models/all-MiniLM-L6-v2\n"
       "  braid reproduce corpus/ --paper lory --routers\n"
       "  braid reproduce corpus/ --paper smoe-dropout --arms smoe-dropout,dense-dropout\n"
       "  braid reproduce corpus/ --paper emoe --tasks downstream/ --quick\n"

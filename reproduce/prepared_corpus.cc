@@ -15,14 +15,14 @@ CorpusNeeds NeedsOf(const ReproductionPlan& plan, const CorpusSource& source) {
   return {.sequence_length = plan.experiment->sequence_length,
           .tokens_of_run = plan.num_tokens_of_longest_run(),
           .heldout_fraction = source.heldout_fraction,
-          .split_bytes = source.ingest.split_bytes()};
+          .split_bytes = source.corpus.ingest().split_bytes()};
 }
 
 absl::StatusOr<v1::CorpusDescription> Describe(PipelineClient& client, const CorpusSource& source,
                                                int64_t long_document_bytes, ProgressBoard& board) {
   v1::DescribeCorpusRequest request;
   for (const std::string& path : source.paths) request.add_paths(path);
-  *request.mutable_ingest() = source.ingest;
+  *request.mutable_ingest() = source.corpus.ingest();
   request.set_long_document_bytes(long_document_bytes);
   ASSIGN_OR_RETURN(const v1::CorpusDescription corpus,
                    client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {

@@ -235,10 +235,9 @@ ReproductionPlan OnHosts(ReproductionPlan plan, std::span<const v1::HostSlots> h
 
 v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& source,
                              const DatasetDefinition& dataset) {
-  v1::CorpusSpec spec;
+  v1::CorpusSpec spec = source.corpus;
   spec.set_name("reproduce");
   for (const std::string& path : source.paths) spec.add_paths(path);
-  *spec.mutable_ingest() = source.ingest;
   spec.mutable_tokenizer()->set_vocab_size(plan.experiment->vocab_size);
   spec.mutable_tokenizer()->set_sample_bytes(4 << 20);
   spec.mutable_neighbors()->set_k(16);

@@ -74,8 +74,9 @@ std::string TuningLengthText(double epochs, int64_t steps);
 struct CorpusSource {
   // Paths on the host of the service that reads them.
   std::vector<std::string> paths = {};
-  // How records become documents, and where these are cut.
-  v1::IngestConfig ingest = {};
+  // How records become documents, how these are embedded, and which are removed. PlannedCorpus()
+  // sets everything else.
+  v1::CorpusSpec corpus = {};
   // Derive this many domains by clustering documents instead of using those of the corpus; 0: use
   // those of the corpus.
   int32_t domain_clusters = 0;

@@ -132,6 +132,9 @@ TEST_F(ReproduceCommandTest, DryRunPrintsThePlan) {
   const Outcome plan = Run({"reproduce", corpus.string(), "--dry-run", "--seeds", "2"});
   EXPECT_EQ(plan.exit_code, 0) << plan.errors;
   EXPECT_THAT(plan.output, HasSubstr("quick: 28 runs of 600 steps"));
+  const Outcome other = Run({"reproduce", corpus.string(), "--dry-run", "--embedder", "static",
+                             "--set", "deduplicate.disabled=true"});
+  EXPECT_EQ(other.exit_code, 0) << other.errors;
   EXPECT_EQ(NumRuns(), 0);
 }
 
@@ -140,6 +143,9 @@ TEST_F(ReproduceCommandTest, RejectsInvalidArguments) {
   EXPECT_EQ(Run({"reproduce", "--seeds", "0"}).exit_code, 2);
   EXPECT_EQ(Run({"reproduce", "--split-bytes", "10"}).exit_code, 2);
   EXPECT_THAT(Run({"reproduce", ""}).errors, HasSubstr("PATH: got \"\""));
+  const Outcome fixed = Run({"reproduce", "--set", "pack.sequence_length=64"});
+  EXPECT_EQ(fixed.exit_code, 2);
+  EXPECT_THAT(fixed.errors, HasSubstr("got pack, which the experiment sets"));
   const Outcome remote = Run({"--server", "127.0.0.1:1", "reproduce"});
   EXPECT_NE(remote.exit_code, 0);
   EXPECT_THAT(remote.errors, HasSubstr("expected files or directories of the server"));

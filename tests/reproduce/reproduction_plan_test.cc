@@ -233,10 +233,12 @@ TEST(ReproductionPlanTest, RequestIdsDependOnlyOnTheWork) {
 
 TEST(ReproductionPlanTest, TheOrdersShareEverythingButTheOrder) {
   CorpusSource source{.paths = {"a", "b"}, .domain_clusters = 8};
-  source.ingest.set_split_bytes(450);
+  source.corpus.mutable_ingest()->set_split_bytes(450);
+  source.corpus.mutable_embedder()->set_kind("static");
   const ReproductionPlan plan = QuickPlan(LoryExperiment());
   v1::CorpusSpec similarity = PlannedCorpus(plan, source, {"similarity", v1::SIMILARITY});
   EXPECT_EQ(similarity.ingest().split_bytes(), 450);
+  EXPECT_EQ(similarity.embedder().kind(), "static");
   EXPECT_EQ(similarity.pack().domain_clusters(), 8);
   similarity.set_order(v1::RANDOM);
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(

@@ -115,9 +115,9 @@ struct BatchIdentity {
   int64_t step = 0;
   // One per sequence; when empty, sequences are numbered from 0.
   std::span<const int64_t> instances = {};
-  // [B, L]: the first position that attention sees from each position, of examples that are packed
-  // into sequences. Never falls within a sequence. When empty, what the model's attention mask
-  // says.
+  // [B, L]: the first position of the example of each position, where examples are packed into
+  // sequences: attention sees none before it, and with the mask DOCUMENT none before the document
+  // either. Never falls within a sequence. When empty, the model's attention mask decides alone.
   std::span<const int32_t> first_visible = {};
   // [B, L]: what a model with label_head.regression is to predict where targets are not negative.
   std::span<const float> numbers = {};

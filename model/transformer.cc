@@ -179,13 +179,17 @@ class FullPass {
   const LayerRouters routers_;
 };
 
-// Returns the first position of each token's document or example, [B, L] int32.
-at::Tensor PoolStarts(const v1::ModelConfig& config, const at::Tensor& tokens,
-                      const at::Tensor& first_visible) {
-  const at::Tensor starts = UsesDocumentEnd(config)
-                                ? DocumentStarts(tokens, config.document_end())
-                                : at::zeros(tokens.sizes(), tokens.options().dtype(at::kInt));
-  return first_visible.defined() ? at::maximum(starts, first_visible) : starts;
+// Returns the later of two positions for each token, [B, L] int32: where its document and its
+// example begin. Either may be undefined.
+at::Tensor Later(const at::Tensor& document, const at::Tensor& example) {
+  if (!document.defined() || !example.defined()) return example.defined() ? example : document;
+  return at::maximum(document, example);
+}
+
+// Returns the first position of each token's document, [B, L] int32, or of the sequence.
+at::Tensor PoolStarts(const v1::ModelConfig& config, const at::Tensor& tokens) {
+  return UsesDocumentEnd(config) ? DocumentStarts(tokens, config.document_end())
+                                 : at::zeros(tokens.sizes(), tokens.options().dtype(at::kInt));
 }
 
 }  // namespace
@@ -248,18 +252,17 @@ std::vector<LayerChoiceCounts> CountChoices(const std::vector<LayerChoiceTensor>
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
                             RoutingContext context, const at::Tensor& first_visible) {
-  const at::Tensor visible = first_visible.defined() ? first_visible : FirstVisible(config, tokens);
+  // As in decoding, documents also end within the examples of a batch.
+  const at::Tensor visible = Later(FirstVisible(config, tokens), first_visible);
   context.tokens = tokens;
   std::optional<DocumentSegments> segments;
   if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
-    // As in decoding, documents also end within the examples of a batch.
-    at::Tensor starts = DocumentStarts(tokens, config.document_end());
-    if (first_visible.defined()) starts = at::maximum(starts, first_visible);
-    segments = CutAtDocuments(starts, config.routing());
+    const at::Tensor starts = DocumentStarts(tokens, config.document_end());
+    segments = CutAtDocuments(Later(starts, first_visible), config.routing());
     context.segments = &*segments;
   }
   if (config.routing().token().has_document_pool()) {
-    context.document_starts = PoolStarts(config, tokens, first_visible);
+    context.document_starts = Later(PoolStarts(config, tokens), first_visible);
   }
   if (mode == MergeMode::kTraining && config.has_dropout()) context.dropout = &config.dropout();
   const FullPass pass(config, weights, tables, mode);
@@ -271,7 +274,8 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   HiddenStates result;
   at::Tensor h = EmbedTokens(weights, tokens.flatten(), PositionsOf(tokens, visible));
   if (context.embedding_noise > 0) {
-    h = h + EmbeddingNoise(context, visible, tokens.sizes(), config.d_model()).to(h.device());
+    const at::Tensor& examples = first_visible.defined() ? first_visible : visible;
+    h = h + EmbeddingNoise(context, examples, tokens.sizes(), config.d_model()).to(h.device());
   }
   if (context.on_layer_output) context.on_layer_output(-1, h);
   for (int layer = 0; layer < config.num_layers(); ++layer) {

@@ -75,7 +75,7 @@ std::vector<LayerChoiceCounts> CountChoices(const std::vector<LayerChoiceTensor>
                                             const at::Tensor& counted, int num_layers);
 
 // Runs the forward pass of tokens [B, L] int64. The last segment may be partial. first_visible
-// [B, L] int32, if defined, overrides the attention mask derived from the tokens.
+// [B, L] int32, if defined, hides what is before it in addition to what the attention mask hides.
 HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeights& weights,
                             const AttentionTables& tables, const at::Tensor& tokens, MergeMode mode,
                             RoutingContext context = {}, const at::Tensor& first_visible = {});

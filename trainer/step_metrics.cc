@@ -63,11 +63,8 @@ double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model) {
   int64_t first = 0;  // that the position sees
   for (int64_t i = 0; i < positions; ++i) {
     const int64_t t = i % length;
-    if (!batch.first_visible.empty()) {
-      first = batch.first_visible[i];
-    } else if (t == 0 || batch.inputs[i - 1] == model.document_end()) {
-      first = t;
-    }
+    if (t == 0 || (documents && batch.inputs[i - 1] == model.document_end())) first = t;
+    if (!batch.first_visible.empty()) first = std::max<int64_t>(first, batch.first_visible[i]);
     keys += static_cast<double>(t - first) + 0.5;
   }
   return keys / static_cast<double>(positions);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -73,6 +74,34 @@ TEST_F(DocumentMaskTest, DocumentsAreAsWithoutTheOthers) {
       begin = end;
     }
   }
+}
+
+// A model must compute for a packed example what it computes for the example alone, as in decoding.
+TEST_F(DocumentMaskTest, DocumentsAlsoEndWithinPackedExamples) {
+  const auto model = SharpModel(Masked(SmallModelConfig(1)), 6);
+  std::vector<int32_t> tokens = RandomTokens(kLength, kVocab, &random_), first;
+  std::replace(tokens.begin(), tokens.end(), kEnd, kEnd + 1);
+  for (const size_t at : {0, 4, 9, 14, 18}) tokens[at] = kEnd;
+  const std::vector<int32_t> targets = RandomTokens(kLength, kVocab, &random_);
+  const std::vector<std::pair<int, int>> examples = {{0, 9}, {9, 14}, {14, 24}};
+  for (const auto& [begin, end] : examples) first.insert(first.end(), end - begin, begin);
+  const auto packed =
+      model->Evaluate(tokens, targets, 1, MergeMode::kSegment, false, first)->token_loss;
+  double sum = 0;
+  for (const auto& [begin, end] : examples) {
+    const auto part = [begin = begin, end = end](const std::vector<int32_t>& all) {
+      return std::span(all).subspan(begin, end - begin);
+    };
+    const auto alone =
+        model->Evaluate(part(tokens), part(targets), 1, MergeMode::kSegment, false)->token_loss;
+    for (int t = begin; t < end; ++t) {
+      EXPECT_NEAR(packed[t], alone[t - begin], 2e-5) << t;
+      sum += packed[t];
+    }
+  }
+  const auto trained =
+      model->ForwardBackward(tokens, targets, 1, 1, false, nullptr, {.first_visible = first});
+  EXPECT_NEAR(trained->loss_sum, sum, 1e-3);
 }
 
 TEST_F(DocumentMaskTest, DecoderEqualsForward) {

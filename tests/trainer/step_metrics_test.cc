@@ -73,6 +73,9 @@ TEST(StepMeterTest, PositionsSeeTheirDocumentsOrExamples) {
   // Documents of 2 and 2 tokens, and one of 4: half of their squares.
   EXPECT_EQ(MeanVisibleKeys(batch, config), (2 + 2 + 8) / 8.0);
   batch.first_visible = {0, 0, 0, 3, 0, 1, 1, 1};  // 3 and 1; 1 and 3
+  // Documents end within examples: 2, 1 and 1; 1 and 3.
+  EXPECT_EQ(MeanVisibleKeys(batch, config), (2 + .5 + .5 + .5 + 4.5) / 8.0);
+  config.clear_attention_mask();
   EXPECT_EQ(MeanVisibleKeys(batch, config), 2 * (4.5 + .5) / 8.0);
   EXPECT_EQ(MeanVisibleKeys({}, config), .5 * config.sequence_length());
 }

@@ -55,6 +55,13 @@ absl::Status FillDocumentEnd(const DatasetInfo& data, v1::ModelConfig* model) {
                                " (leave it unset)"));
 }
 
+// Chats may end their turns with the token that ends documents. A mask that is not asked for must
+// not hide a question from its answer; examples in one sequence never see each other.
+void FillAttentionMask(const DatasetInfo& data, v1::ModelConfig* model) {
+  if (!data.supervised || model->attention_mask() != v1::ATTENTION_MASK_UNSPECIFIED) return;
+  model->set_attention_mask(v1::OPEN);
+}
+
 v1::LabelHead LabelsOf(const DatasetInfo& data) {
   v1::LabelHead labels;
   labels.mutable_classes()->Assign(data.classes.begin(), data.classes.end());
@@ -294,6 +301,7 @@ absl::StatusOr<v1::RunSpec> ResolveFor(const std::vector<DatasetInfo>& datasets,
                                        const StartingPoint* start, v1::RunSpec resolved) {
   const DatasetInfo data = CombinedInfo(datasets);
   RETURN_IF_ERROR(FillLengths(data, resolved.mutable_model()));
+  FillAttentionMask(data, resolved.mutable_model());
   RETURN_IF_ERROR(FillDocumentEnd(data, resolved.mutable_model()));
   RETURN_IF_ERROR(FillLabelHead(datasets, resolved.mutable_model()));
   RETURN_IF_ERROR(start == nullptr ? FillFromInit(&resolved)

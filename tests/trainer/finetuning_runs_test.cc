@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "formats/indexed_dataset.h"
+#include "formats/packed_dataset.h"
 #include "formats/supervised_spans.h"
 #include "model/config/decoder.h"
 #include "model/config/model_config.h"
 #include "runs/main_figures.h"
 #include "runs/run_spec.h"
+#include "runs/starting_point.h"
 #include "tests/base/largest_difference.h"
 #include "tests/trainer/finetuning_fixture.h"
 #include "trainer/gradient_pass.h"
@@ -77,6 +79,26 @@ class FinetuningRunsTest : public FinetuningFixture {
     }
   }
 };
+
+// Chats may end their turns with the token that ends documents.
+TEST_F(FinetuningRunsTest, ExamplesAreSeenWholeUnlessTheirMaskIsAskedFor) {
+  StartingPoint start = FindStartingPoint(base().root().string()).value();
+  const DatasetInfo text = ReadDatasetInfo(text_).value(), chats = ReadDatasetInfo(packed_).value();
+  start.model.set_attention_mask(v1::DOCUMENT);
+  start.model.set_document_end(text.eos_id);
+  v1::RunSpec spec;
+  spec.set_dataset_dir(packed_.string());
+  const auto resolved = [&](const DatasetInfo& data) {
+    return ResolveRunSpec(spec, data, start).value();
+  };
+  EXPECT_EQ(resolved(text).model().attention_mask(), v1::DOCUMENT);
+  const v1::RunSpec open = resolved(chats);
+  EXPECT_EQ(open.model().attention_mask(), v1::ATTENTION_MASK_UNSPECIFIED);
+  EXPECT_FALSE(open.model().has_document_end());
+  EXPECT_EQ(ResolveRunSpec(open, chats, start)->DebugString(), open.DebugString());
+  spec.mutable_model()->set_attention_mask(v1::DOCUMENT);
+  EXPECT_EQ(resolved(chats).model().attention_mask(), v1::DOCUMENT);
+}
 
 TEST_F(FinetuningRunsTest, LossIsTheMeanOverAnswersHoweverTheyAreBatched) {
   const auto model = LoadModel(NewestOf(base())).value();

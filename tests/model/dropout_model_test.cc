@@ -161,6 +161,28 @@ TEST(DropoutModelTest, ConcreteRatesHaveTheGradientOfLossAndRegularizers) {
   }
 }
 
+// At a rate next to 1 no unit passes, so the gradient is that of the penalty of the weights, which
+// every token with a target adds.
+TEST(DropoutModelTest, ConcreteRegularizersCountOncePerToken) {
+  for (const v1::Router router : {v1::DENSE, v1::TOKEN_CHOICE}) {
+    const auto model = SharpModel(DropoutModelConfig(router, Dropout::CONCRETE, 0.2), 2);
+    double squares = 0;
+    int64_t logit = -1;
+    for (const Parameter& p : model->parameters()) {
+      if (p.name.ends_with("dropout.logit")) p.value[0] = 14;
+      if (!p.name.starts_with("model.layers.1.mlp")) continue;
+      if (p.name.ends_with("dropout.logit")) logit = p.value.data() - model->values().data();
+      if (p.name.find("down_proj") == std::string::npos) continue;
+      for (const float w : p.value) squares += double{w} * w;
+    }
+    ASSERT_GE(logit, 0);
+    Tokens tokens = RandomBatch(2);
+    std::fill_n(tokens.targets.begin(), 10, -1);
+    const double expected = 0.5 * (2 * kLength - 10) * 1e-6 * squares * std::exp(14.0);
+    EXPECT_NEAR(PassOf(*model, tokens, 2, {}).gradient[logit], expected, 1e-3 * expected);
+  }
+}
+
 // The FFN of layer 0 then has no other argument that needs a gradient.
 TEST(DropoutModelTest, ConcreteRatesHaveTheSameGradientWhereNothingElseIsTrained) {
   const Tokens tokens = RandomBatch(2);
@@ -292,6 +314,30 @@ TEST(ConsistencyLossTest, IsTheMeanOfTwoPassesPlusTheDivergence) {
   EXPECT_NE(both.result.loss_sum, first.result.loss_sum);
   EXPECT_NEAR(both.result.loss_sum, first.result.loss_sum, 0.2 * first.result.loss_sum);
   EXPECT_EQ(both.result.num_tokens, 2 * kLength);
+}
+
+// The norm before the head scales all logits.
+TEST(ConsistencyLossTest, DivergenceHasItsCoefficient) {
+  const Tokens tokens = RandomBatch(2);
+  const auto model = SharpModel(ThorConfig(1), 2), more = SharpModel(ThorConfig(3), 2);
+  const Pass little = PassOf(*model, tokens, 2, {.seed = 1}),
+             much = PassOf(*more, tokens, 2, {.seed = 1});
+  const Parameter norm =
+      *std::ranges::find(model->parameters(), std::string("model.norm.weight"), &Parameter::name);
+  const auto divergence = [&](float scale) {
+    std::ranges::fill(norm.value, scale);
+    return PassOf(*model, tokens, 2, {.seed = 1}).result.divergence_sum;
+  };
+  const float step = 1.0f / 64;
+  const double slope = (divergence(1 + step) - divergence(1 - step)) / (2 * step);
+  EXPECT_GT(slope, 0.05);
+  double gained = 0;
+  const int64_t begin = norm.value.data() - model->values().data();
+  for (size_t i = begin; i < begin + norm.value.size(); ++i) {
+    gained += double{much.gradient[i]} - little.gradient[i];
+  }
+  // Half of the loss, and 2 more of the divergence.
+  EXPECT_NEAR(gained, slope, 0.02 * slope);
 }
 
 // With all experts both passes are the same one: no divergence, and the gradient of one pass.

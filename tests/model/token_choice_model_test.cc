@@ -108,6 +108,34 @@ TEST(TokenChoiceModelTest, GateNoiseChangesTrainingAndNotEvaluation) {
   EXPECT_EQ(first, GradientOf(*noisy, tokens, 2, {.seed = 1, .step = 1}));
 }
 
+// In layer 0, whose input has no noise, only the noise changes the scores.
+TEST(TokenChoiceModelTest, GateNoiseHasItsStandardDeviation) {
+  constexpr int64_t kBatch = 20;
+  const TokenBatch tokens = RandomTokenBatch(kBatch);
+  v1::ModelConfig config = TokenChoiceConfig(Token::LINEAR, Token::SOFTMAX_OF_CHOSEN);
+  const auto probabilities = [&] {
+    return SharpModel(config, 2)
+        ->ForwardBackward(tokens.inputs, tokens.targets, kBatch, 1, true)
+        ->routing[0]
+        .weights;
+  };
+  const std::vector<float> plain = probabilities();
+  config.mutable_routing()->mutable_token()->set_gate_noise_std(0.5);
+  const std::vector<float> noisy = probabilities();
+  ASSERT_EQ(plain.size(), static_cast<size_t>(kBatch * kLength * kExperts));
+  double squares = 0;  // sum of the squared noise less its mean over the experts of a token
+  for (size_t i = 0; i < plain.size(); i += kExperts) {
+    double sum = 0;
+    for (size_t e = i; e < i + kExperts; ++e) {
+      const double noise = std::log(double{noisy[e]} / plain[e]);
+      sum += noise;
+      squares += noise * noise;
+    }
+    squares -= sum * sum / kExperts;
+  }
+  EXPECT_NEAR(squares / (kBatch * kLength * (kExperts - 1)), 0.25, 0.05);
+}
+
 TEST(TokenChoiceModelTest, RandomGateUsesAllExpertsOutsideTrainingAndRefusesFewer) {
   const auto model = SharpModel(TokenChoiceConfig(Token::RANDOM, Token::EQUAL), 2);
   const TokenBatch tokens = RandomTokenBatch(1);

@@ -306,6 +306,27 @@ TEST_F(TokenChoiceTest, BalanceLossOfEvenLoadsAndScoresIsOneAndPaddingDoesNotCou
   EXPECT_DOUBLE_EQ(loss[1].item<double>(), 0);
 }
 
+// ReMoE (arXiv 2412.14711), equations 4 and 6.
+TEST_F(TokenChoiceTest, ReluChoosesPositiveScoresAndHasThemAsWeights) {
+  Token token = TokenOf(Token::SCORES, 2);
+  token.set_gate(Token::RELU);
+  const TokenChoice choice = ChooseExperts(scores_, token, /*allow_nan=*/false);
+  const at::Tensor experts = at::arange(kExperts, at::kInt).expand({kTokens, kExperts});
+  EXPECT_TRUE(at::equal(choice.chosen, experts.masked_fill(scores_.le(0), -1)));
+  EXPECT_LT(MaxDifference(choice.weights, scores_.clamp_min(0)), 1e-15);
+}
+
+TEST_F(TokenChoiceTest, GatePenaltyIsTheMeanSumOfTheGatesOfTheTokensThatCount) {
+  const at::Tensor gates = at::rand({2, 3, kExperts}, at::kDouble);
+  at::Tensor counted = at::ones({2, 3}, at::kDouble);
+  counted[0][1] = 0;
+  counted[1].zero_();
+  const at::Tensor penalty = GatePenalty(gates, counted);
+  const double expected = (gates[0][0].sum() + gates[0][2].sum()).item<double>() / 2;
+  EXPECT_NEAR(penalty[0].item<double>(), expected, 1e-12);
+  EXPECT_EQ(penalty[1].item<double>(), 0);
+}
+
 TEST(GateNoiseTest, IsAFunctionOfItsKeysAndNothingElse) {
   const std::vector<int64_t> one = {7}, two = {3, 7};
   const auto draw = [](uint64_t seed, int64_t step, int layer, std::span<const int64_t> instances) {

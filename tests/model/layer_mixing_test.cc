@@ -133,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         MixingCase{"Sequence", "alpha: 0.6"}, MixingCase{"SequenceLora", "alpha: 0.6", true},
         MixingCase{"SequenceTwo", "alpha: 0.6 num_chosen: 2", true},
+        MixingCase{"SequenceBalance", "alpha: 0.6 balance_loss: 0.1", true},
         MixingCase{"SequenceProbability", "alpha: 0.6 weight: PROBABILITY", true},
         MixingCase{"SequenceSigmoidTwo",
                    "alpha: 0.3 weight: PROBABILITY probability: SIGMOID num_chosen: 2"},
@@ -144,6 +145,9 @@ INSTANTIATE_TEST_SUITE_P(
                    "alpha: 0.5 decision: TOKEN weight: PROBABILITY score: COSINE own_gates: true"},
         MixingCase{"BatchMode", "alpha: 0.6 decision: BATCH_MODE weight: PROBABILITY"},
         MixingCase{"BatchModeOne", "alpha: 0.6 decision: BATCH_MODE", true},
+        MixingCase{"BatchModeBalance", "alpha: 0.6 decision: BATCH_MODE balance_loss: 0.1"},
+        MixingCase{"BatchMeanBalance",
+                   "alpha: 0.6 decision: BATCH_MEAN num_chosen: 2 balance_loss: 0.1"},
         MixingCase{"BatchMeanProbability",
                    "alpha: 0.6 decision: BATCH_MEAN weight: PROBABILITY num_chosen: 2"},
         MixingCase{"BatchMean", "alpha: 0.6 decision: BATCH_MEAN num_chosen: 2", true},

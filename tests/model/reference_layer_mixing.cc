@@ -171,6 +171,7 @@ class MixingReference {
                                   ? at::sigmoid(scores[e])
                                   : at::softmax(scores[e], 1));
     }
+    std::vector<at::Tensor> decided = probabilities;  // those of the decision of each row
     for (size_t e = 0; e < z.size(); ++e) {
       const int64_t length = z[e].size(0);
       if (mixing.gate() == v1::LayerMixing::FIXED) {
@@ -195,13 +196,14 @@ class MixingReference {
           for (int64_t r = 0; r < s.size(0); ++r) ranking[s[r].argmax()] += 1;
         }
         choices.emplace_back(length, Choose(ranking, s.mean(0), p.mean(0)));
+        decided[e] = p.mean(0).expand({length, p.size(1)});
       }
     }
-    if (mixing.balance_loss() > 0) AddBalance(choices, probabilities);
+    if (mixing.balance_loss() > 0) AddBalance(choices, decided);
     return choices;
   }
 
-  // Adds M sum_i f_i P_i of every sequence; only for decisions by token.
+  // Adds M sum_i f_i P_i of every sequence.
   void AddBalance(const std::vector<std::vector<LayerChoice>>& choices,
                   const std::vector<at::Tensor>& probabilities) {
     const std::vector<int> candidates = MixingLayers(config_);

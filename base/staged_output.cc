@@ -53,10 +53,13 @@ void RemoveIfAbandoned(const fs::path& root) {
   if (lock.ok() && lock->has_value()) RemoveStaging(root);
 }
 
-void RemoveAbandoned(const fs::path& directory, const std::string& prefix) {
+}  // namespace
+
+void RemoveAbandonedStaging(const fs::path& path) {
+  const std::string prefix = StagingPrefix(path);
   std::vector<fs::path> found;
   std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+  for (fs::directory_iterator entry(DirectoryOf(path), error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code gone;
     if (!IsStagingName(entry->path().filename().string(), prefix)) continue;
@@ -67,12 +70,10 @@ void RemoveAbandoned(const fs::path& directory, const std::string& prefix) {
   std::ranges::for_each(found, RemoveIfAbandoned);
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<StagingDirectory>> StagingDirectory::Create(const fs::path& path) {
   const fs::path directory = DirectoryOf(path);
   const std::string prefix = StagingPrefix(path);
-  RemoveAbandoned(directory, prefix);
+  RemoveAbandonedStaging(path);
   while (true) {
     const fs::path root = directory / (prefix + RandomId(kIdDigits));
     if (mkdir(root.c_str(), 0777) != 0) return SystemError("create", path, errno);
@@ -93,6 +94,15 @@ absl::StatusOr<std::unique_ptr<StagingDirectory>> StagingDirectory::Create(const
 }
 
 StagingDirectory::~StagingDirectory() { RemoveStaging(root_); }
+
+absl::Status CreatedParents::Create(const fs::path& directory) {
+  return MakeDirectories(directory, &created_);
+}
+
+CreatedParents::~CreatedParents() {
+  // rmdir() leaves a directory that holds anything, such as the output or that of another program.
+  while (!created_.empty() && rmdir(created_.back().c_str()) == 0) created_.pop_back();
+}
 
 absl::StatusOr<std::unique_ptr<UserFile>> UserFile::Create(const fs::path& path) {
   RETURN_IF_ERROR(CheckReplaceableFile(path));

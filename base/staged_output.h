@@ -13,6 +13,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,24 @@ class StagingDirectory {
 
   const std::filesystem::path root_;
   const std::optional<FileLock> lock_;  // nullopt on a file system without locks
+};
+
+// Removes what killed processes left of the output at PATH. Its directory need not exist.
+void RemoveAbandonedStaging(const std::filesystem::path& path);
+
+// The missing parents of an output, which are created for it.
+class CreatedParents {
+ public:
+  CreatedParents() = default;
+  CreatedParents(CreatedParents&&) = default;
+  // Removes the directories that it created, as far as they are empty.
+  ~CreatedParents();
+
+  // Creates `directory` and its missing parents. Requires: called once.
+  absl::Status Create(const std::filesystem::path& directory);
+
+ private:
+  std::vector<std::filesystem::path> created_;  // outer ones first
 };
 
 // A file that is being written to a path that a user chose. Not thread-safe. Of several writers to

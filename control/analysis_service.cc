@@ -4,9 +4,11 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/path_roots.h"
+#include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "control/child_event.h"
 #include "control/kept_results.h"
@@ -130,6 +132,12 @@ absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& r
                                            int num_threads, grpc::ServerContext* context,
                                            Response* response) {
   ASSIGN_OR_RETURN(const PrincipalQuota::Place place, evaluations_.Take(PrincipalOf(*context)));
+  // Not by the child, which is killed when the call is cancelled. It repeats what fails here, and
+  // reports why.
+  CreatedParents parents;
+  const std::filesystem::path output = request.output_dir();
+  parents.Create(output.parent_path()).IgnoreError();
+  const absl::Cleanup tidy = [&] { RemoveAbandonedStaging(output); };
   bool answered = false;
   const auto keep = [&](std::string_view line) -> absl::Status {
     ASSIGN_OR_RETURN(*response, ParseChildEvent<Response>(line));

@@ -72,7 +72,8 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   absl::Status StreamChild(const char* command, const Request& request, int num_threads,
                            grpc::ServerContext* context, grpc::ServerWriter<Event>* writer,
                            const std::function<absl::Status(Event&)>& on_result);
-  // Runs a request in a child that answers with one message.
+  // Runs a request in a child that writes `output_dir` and answers with one message. A call that
+  // fails or is cancelled leaves nothing there.
   template <class Request, class Response>
   absl::Status AskChild(const char* command, const Request& request, int num_threads,
                         grpc::ServerContext* context, Response* response);

@@ -1,7 +1,6 @@
 #include "inference/output_directory.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -54,15 +53,6 @@ absl::Status Exchange(const fs::path& content, const fs::path& path, const fs::p
 }
 
 }  // namespace
-
-absl::Status CreatedParents::Create(const fs::path& directory) {
-  return MakeDirectories(directory, &created_);
-}
-
-CreatedParents::~CreatedParents() {
-  // rmdir() leaves a directory that holds anything, such as the output or that of another program.
-  while (!created_.empty() && rmdir(created_.back().c_str()) == 0) created_.pop_back();
-}
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Create(const OutputPlace& place) {
   if (place.path.empty())

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,21 +21,6 @@ struct OutputPlace {
   bool force = false;
   // With `force`, decides whether a directory with content may be replaced (replaceable_output.h).
   std::function<absl::Status(const std::filesystem::path& directory)> check_replaceable;
-};
-
-// The missing parents of an output, which are created for it.
-class CreatedParents {
- public:
-  CreatedParents() = default;
-  CreatedParents(CreatedParents&&) = default;
-  // Removes the directories that it created, as far as they are empty.
-  ~CreatedParents();
-
-  // Creates `directory` and its missing parents. Requires: called once.
-  absl::Status Create(const std::filesystem::path& directory);
-
- private:
-  std::vector<std::filesystem::path> created_;  // outer ones first
 };
 
 // Files are created in `staging()`, a hidden directory beside PATH, and moved to PATH by Publish.

@@ -4,6 +4,10 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
 
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
 #include "base/atomic_file.h"
 #include "runs/run_directory.h"
 #include "tests/control/control_fixture.h"
@@ -279,6 +283,28 @@ TEST_F(AnalysisServiceTest, RefusedImportCarriesTheMessage) {
   const grpc::Status status = stub_->Import(&context_, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), (root_ / "llama").string() + ": no such model");
+}
+
+// The child is killed, so it cannot remove what it has created.
+TEST_F(AnalysisServiceTest, CancelledConversionLeavesNoFilesOrParents) {
+  const std::filesystem::path mine = root_ / "mine", parent = mine / "a/b";
+  std::filesystem::create_directory(mine);
+  v1::ConvertRequest request;
+  request.set_model("run-000001");
+  request.set_output_dir((parent / "out").string());
+  std::thread cancel([&] {
+    std::error_code error;
+    EXPECT_TRUE(Eventually([&] {
+      const bool empty = std::filesystem::is_empty(parent, error);
+      return !error && !empty;
+    })) << "the child has not created its directory";
+    context_.TryCancel();
+  });
+  v1::ConvertResponse response;
+  EXPECT_EQ(stub_->Convert(&context_, request, &response).error_code(),
+            grpc::StatusCode::CANCELLED);
+  cancel.join();
+  EXPECT_TRUE(Eventually([&] { return std::filesystem::is_empty(mine); }));
 }
 
 TEST_F(AnalysisServiceTest, ReportsARunThatHasJustStarted) {

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/atomic_file.h"
+#include "base/staged_output.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/conversion.pb.h"
 #include "braid/v1/evaluation.pb.h"
@@ -254,6 +255,16 @@ int Import(const std::string& path) {
   return 2;
 }
 
+// Writes its output until it is killed.
+int Convert(const std::string& path) {
+  const std::filesystem::path output = ReadRequest<v1::ConvertRequest>(path).output_dir();
+  std::filesystem::create_directories(output.parent_path());
+  const auto staging = StagingDirectory::Create(output);
+  if (!staging.ok()) return kExitFailed;
+  std::ofstream((*staging)->path() / "half") << "content";
+  while (true) poll(nullptr, 0, -1);
+}
+
 }  // namespace
 }  // namespace braid
 
@@ -269,5 +280,6 @@ int main(int argc, char** argv) {
   if (command == "serve") return braid::Serve(braid::SplitReference(argv[2]).model);
   if (command == "export") return braid::Export(argv[2]);
   if (command == "import") return braid::Import(argv[2]);
+  if (command == "convert") return braid::Convert(argv[2]);
   return braid::kExitUsage;
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -212,6 +213,20 @@ absl::Status AddPath(const std::string& given, const KeepListing& next_entry, Co
   return AddFile(path, found);
 }
 
+// Keeps a file that several of the given paths name only where it was found first.
+void SkipRepeatedFiles(CorpusFiles* found) {
+  std::set<std::string> seen;
+  std::vector<CorpusFile> files;
+  for (CorpusFile& file : found->files) {
+    if (seen.insert(file.path.native()).second) {
+      files.push_back(std::move(file));
+    } else {
+      found->skipped.push_back({std::move(file.path), "repeated file"});
+    }
+  }
+  found->files = std::move(files);
+}
+
 // Makes the names of all files different, because document ids are derived from them.
 void MakeNamesUnique(std::vector<CorpusFile>* files) {
   std::map<std::string, int> uses;
@@ -250,6 +265,8 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
         "corpus ", paths[0], paths.size() > 1 ? " and others" : "", ": no files to read: got ",
         found.skipped.size(), " hidden or special entries, expected at least one file"));
   }
+  // Files in one directory differ.
+  if (paths.size() > 1) SkipRepeatedFiles(&found);
   std::ranges::sort(found.skipped, {}, &SkippedEntry::path);
   MakeNamesUnique(&found.files);
   return found;

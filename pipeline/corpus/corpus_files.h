@@ -33,9 +33,9 @@ struct CorpusFile {
   FileVersion version;
 };
 
-// An entry of a directory that is not read, with the reason: "hidden" (the name starts with a dot),
-// "directory link", "not a file" (FIFO, socket, device, broken link) or "unreadable" (no
-// permission).
+// A file or an entry of a directory that is not read, with the reason: "hidden" (the name starts
+// with a dot), "directory link", "not a file" (FIFO, socket, device, broken link), "unreadable" (no
+// permission) or "repeated file" (another of the given paths names it first).
 struct SkippedEntry {
   std::filesystem::path path;
   std::string reason;

@@ -236,6 +236,20 @@ TEST(CorpusReaderTest, DistinguishesFilesOfEqualName) {
   EXPECT_EQ(corpus.documents[0].domain, "x");
 }
 
+TEST(CorpusReaderTest, ReadsAFileThatSeveralPathsNameOnce) {
+  const CraftedFiles files;
+  const std::string lines = files.Write("c/sub/a.jsonl", "{\"text\": \"one\"}\n").string();
+  files.Write("c/b.txt", "two");
+  const std::string directory = (files.directory() / "c").string();
+  const Corpus first = Read({lines, directory, lines});
+  ASSERT_TRUE(first.status.ok()) << first.status;
+  EXPECT_THAT(first.Ids(), ElementsAre("a.jsonl:0", "b.txt"));
+  EXPECT_THAT(first.Reasons(), UnorderedElementsAre(Pair("repeated file", 2)));
+  const Corpus last = Read({directory, lines});
+  EXPECT_THAT(last.Ids(), ElementsAre("b.txt", "sub/a.jsonl:0"));
+  EXPECT_THAT(last.Reasons(), UnorderedElementsAre(Pair("repeated file", 1)));
+}
+
 TEST(CorpusReaderTest, SplitsLongDocuments) {
   const CraftedFiles files;
   v1::IngestConfig config;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -58,9 +59,13 @@ class DescribeCorpusTest : public testing::Test {
     const std::filesystem::path corpus = NewDirectory() / "tiny.jsonl";
     WriteCorpus(corpus);
     tiny_.add_paths(corpus.string());
-    // Takes minutes to read.
-    const std::string file = files_.Write("x.jsonl", TextRecords()).string();
-    for (int i = 0; i < 20'000; ++i) endless_.add_paths(file);
+    // Takes minutes to read. The paths differ, since a repeated one is not read again.
+    const std::filesystem::path file = files_.Write("x.jsonl", TextRecords());
+    for (int i = 0; i < 20'000; ++i) {
+      const std::filesystem::path link = files_.directory() / (std::to_string(i) + ".jsonl");
+      std::filesystem::create_symlink(file, link);
+      endless_.add_paths(link.string());
+    }
   }
   ~DescribeCorpusTest() override {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());

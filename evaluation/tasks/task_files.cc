@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -105,11 +106,23 @@ absl::StatusOr<std::vector<DelimitedRow>> ReadRows(absl::string_view text, const
   return ParseTsv(text);
 }
 
+// Columns without a name may be repeated, as no field refers to them.
+absl::Status CheckHeader(const DelimitedRow& header, const std::string& name) {
+  std::set<std::string> seen;
+  for (const std::string& column : header.cells) {
+    if (column.empty() || seen.insert(column).second) continue;
+    return Malformed(absl::StrCat(name, ":", header.line),
+                     absl::StrCat("got two columns \"", column, "\", expected one; rename one"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<TaskRecord>> ReadTable(absl::string_view text, const std::string& name,
                                                   const v1::TaskFile& file) {
   ASSIGN_OR_RETURN(std::vector<DelimitedRow> rows, ReadRows(text, name, file.format()));
   std::vector<std::string> columns(file.columns().begin(), file.columns().end());
   if (file.header() && !rows.empty()) {
+    RETURN_IF_ERROR(CheckHeader(rows[0], name));
     columns = rows[0].cells;
     rows.erase(rows.begin());
   }

@@ -63,6 +63,16 @@ TEST_F(TaskFilesTest, WrongNumberOfCellsNamesTheLine) {
                absl::StatusCode::kInvalidArgument, "t.tsv:2", "got 1 cells, expected 2: x, y");
 }
 
+// Either column might be the one that is meant.
+TEST_F(TaskFilesTest, ARepeatedNameOfAColumnIsNamed) {
+  PutFile(scratch_ / "t.csv", "\nx,label,label\n1,a,b\n");
+  EXPECT_FAILS(Read("path: 't.csv' format: CSV_FILE header: true"),
+               absl::StatusCode::kInvalidArgument, "t.csv:2: got two columns \"label\"");
+  PutFile(scratch_ / "t.tsv", "x\t\t\n1\ta\tb\n");
+  ASSERT_OK_AND_ASSIGN(const auto records, Read("path: 't.tsv' format: TSV_FILE header: true"));
+  EXPECT_EQ(Field(records.at(0), "x"), "1") << "columns without a name are not read";
+}
+
 TEST_F(TaskFilesTest, MalformedJsonNamesFileAndLine) {
   PutFile(scratch_ / "a.jsonl", "{\"x\": 1}\n\n{\"x\": }\n");
   EXPECT_FAILS(Read("path: 'a.jsonl' format: JSONL_FILE"), absl::StatusCode::kInvalidArgument,

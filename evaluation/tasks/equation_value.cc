@@ -22,6 +22,7 @@ bool IsOperator(char c) { return c == '+' || c == '-' || c == '*' || c == '/'; }
 bool IsVariableCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
 }
+bool IsOperandCharacter(char c) { return IsVariableCharacter(c) || c == '.'; }
 
 // An expression: its value, and its text in prefix notation.
 struct Term {
@@ -109,6 +110,11 @@ class ExpressionParser {
     if (!IsOperator(sign)) return Operand();
     if (++depth_ > kDeepest) return Fail();
     Take(sign);
+    // "-2" is a number, since white space follows operators.
+    if (sign == '-' && !text_.empty() && IsOperandCharacter(text_.front())) {
+      --depth_;
+      return Combined('-', {0, "0"}, Operand());
+    }
     const Term a = PrefixTerm();
     const Term b = failed_ ? Term() : PrefixTerm();
     --depth_;
@@ -119,7 +125,7 @@ class ExpressionParser {
   Term Operand() {
     Next();
     size_t size = 0;
-    while (size < text_.size() && (IsVariableCharacter(text_[size]) || text_[size] == '.')) ++size;
+    while (size < text_.size() && IsOperandCharacter(text_[size])) ++size;
     const std::string word(text_.substr(0, size));
     text_.remove_prefix(size);
     double value = 0;
@@ -159,9 +165,11 @@ std::optional<double> EquationValue(std::string_view text) {
     if (IsVariable(left)) return EquationValue(right);
     return IsVariable(right) ? EquationValue(left) : std::nullopt;
   }
-  const bool prefix = text.size() > 1 && IsOperator(text[0]) && text[1] == ' ';
-  const std::optional<Term> term =
-      prefix ? ExpressionParser(text).Prefix() : ExpressionParser(text).Infix();
+  std::optional<Term> term;
+  if (text.size() > 1 && IsOperator(text[0]) && text[1] == ' ') {
+    term = ExpressionParser(text).Prefix();
+  }
+  if (!term.has_value()) term = ExpressionParser(text).Infix();
   return term.has_value() ? std::optional(term->value) : std::nullopt;
 }
 

@@ -143,13 +143,22 @@ TEST(EquationValueTest, ComparesValues) {
                                           {"- number0 number1", "number0 - number1"},
                                           {"* number1 number0", "* number0 number1"},
                                           {"/ + number0 number1 2", "(number0 + number1) / 2"},
-                                          {"-number0 + number1", "number1 - number0"}}) {
+                                          {"-number0 + number1", "number1 - number0"},
+                                          {"-5 + 3", "-2"},
+                                          {"- 5 + 3", "-2"},
+                                          {"- (5 + 3)", "-8"},
+                                          {"- 5", "0 - 5"},
+                                          {"- 5 -3", "8"},
+                                          {"- * -2 -2 / .5 + -.5 1", "3"},
+                                          {"+ -number0 number1", "number1 - number0"}}) {
     EXPECT_TRUE(SolvesEquation(answer, reference)) << answer << " " << reference;
   }
   for (const auto& [answer, reference] :
        std::map<std::string, std::string>{{"3 + 4", "8"},
                                           {"number0 - number1", "number1 - number0"},
                                           {"3 +", "3"},
+                                          {"+ 3", "3"},
+                                          {"- 5 - 3", "2"},
                                           {"", ""},
                                           {"(3", "3"},
                                           {"1 / 0", "1 / 0"},

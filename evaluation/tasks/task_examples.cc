@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +14,7 @@
 #include "base/status_macros.h"
 #include "evaluation/tasks/task_files.h"
 #include "evaluation/tasks/task_spec.h"
+#include "evaluation/tasks/text_figures.h"
 #include "evaluation/tasks/text_template.h"
 
 namespace braid {
@@ -48,7 +50,7 @@ class ExampleMaker {
     example.where = record.where;
     RETURN_IF_ERROR(spec_.has_choice()   ? AddChoices(record, demonstration, &example)
                     : spec_.has_number() ? AddNumber(record, &example)
-                                         : AddReferences(record, &example));
+                                         : AddReferences(record, demonstration, &example));
     return example;
   }
 
@@ -111,10 +113,29 @@ class ExampleMaker {
     return absl::OkStatus();
   }
 
-  absl::Status AddReferences(const TaskRecord& record, TaskExample* example) const {
+  // Refuses an empty text where it is compared by its words, or its loss would be that of no token.
+  absl::Status CheckMeasurable(const TaskRecord& record, const Texts& references) const {
+    for (const std::string& text : references) {
+      if (!absl::StripAsciiWhitespace(text).empty()) continue;
+      for (const int number : spec_.figures()) {
+        const auto figure = static_cast<v1::TaskFigure>(number);
+        const bool has_loss = figure == v1::ANSWER_LOSS && &text == &references.front();
+        if (!IsTextFigure(figure) && !has_loss) continue;
+        return RecordError(record,
+                           absl::StrCat("field \"", spec_.free().references_from(),
+                                        "\": got an empty text, which has no ", FigureName(figure),
+                                        ", expected words; leave it out"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddReferences(const TaskRecord& record, bool demonstration,
+                             TaskExample* example) const {
     ASSIGN_OR_RETURN(example->references, FieldTexts(record, spec_.free().references_from()));
     if (example->references.empty())
       return RecordError(record, "the list of accepted answers is empty");
+    if (!demonstration) RETURN_IF_ERROR(CheckMeasurable(record, example->references));
     ASSIGN_OR_RETURN(std::string prompt, prompt_.Render(record));
     example->prompts.push_back(std::move(prompt));
     if (spec_.free().group_by().empty()) return absl::OkStatus();

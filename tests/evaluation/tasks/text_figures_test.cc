@@ -238,6 +238,19 @@ TEST_F(GroupedTaskTest, ExamplesOfAGroupAreOne) {
   EXPECT_THAT(task.examples[1].references, ElementsAre("two"));
 }
 
+TEST_F(GroupedTaskTest, EmptyReferencesThatAreMeasuredAreRefused) {
+  PutFile(scratch_ / "pairs" / "test.csv", "key,text\na,one\nb,two\na, \n");
+  EXPECT_FAILS(LoadTask(Spec(), scratch_.path(), 0).status(), absl::StatusCode::kInvalidArgument,
+               "test.csv:4", "\"text\": got an empty text, which has no bleu");
+  v1::TaskSpec spec = Spec();
+  spec.clear_figures();
+  spec.add_figures(v1::EXACT_MATCH);
+  EXPECT_OK(LoadTask(spec, scratch_.path(), 0).status());
+  spec.add_figures(v1::ANSWER_LOSS);
+  EXPECT_FAILS(LoadTask(spec, scratch_.path(), 0).status(), absl::StatusCode::kInvalidArgument,
+               "test.csv:4", "which has no answer_loss");
+}
+
 // The answer of a search is at least as likely as that of greedy decoding, and stops where that
 // stops.
 TEST_F(GroupedTaskTest, AnswersMayComeFromABeamSearch) {

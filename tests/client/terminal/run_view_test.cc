@@ -119,6 +119,14 @@ TEST(RunViewTest, ShowsValidationAndSpikes) {
   EXPECT_THAT(View(run, 200), HasSubstr("after step 1,200; accuracy 91.2 %"));
 }
 
+TEST(RunViewTest, ShowsWhoLaunchedTheRun) {
+  v1::Run run = RunOfRanks(1);
+  run.set_principal("alice");
+  EXPECT_THAT(View(run), HasSubstr("RUNNING, launched by alice\n"));
+  run.set_principal("local");
+  EXPECT_THAT(View(run), HasSubstr("RUNNING, launched locally\n"));
+}
+
 TEST(RunViewTest, ShowsTheReasonOfAState) {
   v1::Run run = RunOfRanks(1);
   run.set_state(v1::RUN_QUEUED);

@@ -64,7 +64,7 @@ class SafetensorsWriter {
 };
 
 // A memory-mapped file. Thread-safe; what it returns stays valid while it, or the object it was
-// moved to, lives.
+// moved to, lives. Requires: no process truncates the file meanwhile (base/mapped_file.h).
 class SafetensorsFile {
  public:
   // Checks the header for consistency and against the file's length. DATA_LOSS for holes, overlaps,

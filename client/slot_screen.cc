@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
@@ -18,13 +19,23 @@ namespace braid {
 namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(300);
+// Runs with the same settings that may have been deleted, plus one.
+constexpr int kMaxRequestIds = 100;
 
 class ClientLauncher : public RunLauncher {
  public:
   explicit ClientLauncher(TrainingClient& client) : client_(client) {}
 
+  // The service refuses the request id of a deleted run, so the run is launched with another id. A
+  // repeated command tries the ids in the same order and finds it.
   absl::StatusOr<v1::Run> Launch(const v1::LaunchRunRequest& request) override {
-    return client_.LaunchRun(request);
+    absl::StatusOr<v1::Run> run = client_.LaunchRun(request);
+    for (int id = 2; absl::IsAlreadyExists(run.status()) && id <= kMaxRequestIds; ++id) {
+      v1::LaunchRunRequest other = request;
+      other.set_request_id(absl::StrCat(request.request_id(), "-", id));
+      run = client_.LaunchRun(other);
+    }
+    return run;
   }
   absl::StatusOr<v1::Run> Get(const std::string& id) override { return client_.GetRun(id); }
   absl::StatusOr<v1::Run> Resume(const std::string& id) override { return client_.ResumeRun(id); }
@@ -67,8 +78,7 @@ class SlotScreen {
       if (Interrupted()) {
         return absl::CancelledError(
             "interrupted; started runs continue (see braid runs, braid stop); repeat the command "
-            "to "
-            "follow them");
+            "to follow them");
       }
       if (!slots_.done()) std::this_thread::sleep_for(kPollInterval);
     }

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "braid/v1/training.grpc.pb.h"
@@ -28,6 +30,9 @@ class ScriptedService final : public v1::TrainingService::Service {
   grpc::Status LaunchRun(grpc::ServerContext*, const v1::LaunchRunRequest* request,
                          v1::Run* response) override {
     const std::lock_guard lock(mutex_);
+    if (deleted.contains(request->request_id())) {
+      return {grpc::StatusCode::ALREADY_EXISTS, "request_id belongs to a run that was deleted"};
+    }
     v1::Run& run = runs_[request->request_id()];
     if (run.id().empty()) {
       run.set_id(request->request_id());
@@ -59,6 +64,7 @@ class ScriptedService final : public v1::TrainingService::Service {
   int64_t most_at_once() const { return most_at_once_; }
 
   std::atomic<int> lost_after = 0, lost = 0;
+  std::set<std::string> deleted;  // request ids; not changed while it serves
 
  private:
   std::mutex mutex_;
@@ -116,6 +122,17 @@ TEST_F(SlotScreenTest, ReportsFailedRunsAndTheirCauses) {
   EXPECT_EQ(runs->front().state(), v1::RUN_FAILED);
   EXPECT_THAT(told_.str(), HasSubstr("run-fails: FAILED rank 1 ran out of memory"));
   EXPECT_THAT(told_.str(), HasSubstr("2 trained, 1 failed"));
+}
+
+// Their users cannot choose another request id.
+TEST_F(SlotScreenTest, LaunchesDeletedRunsAgain) {
+  service_.deleted = {"run-dense", "run-dense-2"};
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const auto runs = Follow({.tasks = {TaskOf("dense")}});
+    ASSERT_TRUE(runs.ok()) << runs.status();
+    EXPECT_EQ(runs->front().id(), "run-dense-3");
+    EXPECT_EQ(runs->front().state(), v1::RUN_SUCCEEDED);
+  }
 }
 
 TEST_F(SlotScreenTest, SlotsTakeRunsOfTheirHostOnly) {

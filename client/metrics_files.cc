@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/atomic_file.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -41,7 +40,7 @@ absl::Status MetricsFiles::Begin(const std::string& name) {
   std::filesystem::path path = single_;
   if (path.empty()) {
     ASSIGN_OR_RETURN(path, PlaceOfFile(directory_, name));
-    RETURN_IF_ERROR(MakeDirectories(path.parent_path()));
+    RETURN_IF_ERROR(parents_.emplace_back().Create(path.parent_path()));
   }
   const bool repeated = std::ranges::any_of(
       written_, [&](const WrittenFile& written) { return written.path == path; });

@@ -26,7 +26,8 @@ struct WrittenFile {
 absl::StatusOr<std::filesystem::path> PlaceOfFile(const std::filesystem::path& directory,
                                                   const std::string& name);
 
-// A writer for the files of several runs, one run after another.
+// A writer for the files of several runs, one run after another. Of a run that is not finished,
+// nothing remains.
 class MetricsFiles {
  public:
   // Writes files below `directory`, with the names that the service sends.
@@ -46,6 +47,7 @@ class MetricsFiles {
 
   std::filesystem::path directory_;
   std::filesystem::path single_;
+  std::vector<CreatedParents> parents_;  // destroyed after the file in the last of them
   std::unique_ptr<UserFile> file_;
   std::vector<WrittenFile> written_;
 };

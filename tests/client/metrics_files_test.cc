@@ -51,6 +51,23 @@ TEST(MetricsFilesTest, IncompleteExportKeepsTheOldFile) {
   EXPECT_EQ(GetFile(scratch / "x.csv"), "before");
 }
 
+TEST(MetricsFilesTest, IncompleteExportLeavesNoDirectories) {
+  const ScratchDirectory scratch;
+  {
+    MetricsFiles files = MetricsFiles::Below(scratch / "a/board");
+    ASSERT_OK(files.Take(Chunk("run-1/a", "half")));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  {
+    MetricsFiles files = MetricsFiles::Below(scratch / "a/board");
+    ASSERT_OK(files.Take(Chunk("run-1/a", "whole")));
+    ASSERT_OK(files.FinishRun());
+    ASSERT_OK(files.Take(Chunk("run-2/a", "half")));
+  }
+  EXPECT_EQ(GetFile(scratch / "a/board/run-1/a"), "whole");
+  EXPECT_FALSE(std::filesystem::exists(scratch / "a/board/run-2"));
+}
+
 TEST(MetricsFilesTest, RejectsPathsOutsideTheDirectory) {
   for (const std::string name : {"", "a", "/etc/passwd", "../a", "a/..", "./a", "a/", "/a", "a/b/c",
                                  "a//b", "../../a", "a/../b"}) {

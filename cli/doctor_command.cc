@@ -106,7 +106,7 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
     return absl::NotFoundError(absl::StrCat("--shared: directory not found: ", shared.string(),
                                             "; create or mount a directory that all ranks share"));
   }
-  Findings findings = CheckMachine(home, session.options.state);
+  Findings findings = CheckMachine(home, session.options.state, session.options.mpirun);
   const Findings expiries = CheckExpiries(home, session.options.tls);
   findings.insert(findings.end(), expiries.begin(), expiries.end());
   CatchInterrupts();

@@ -33,9 +33,12 @@ std::string FirstLine(const std::vector<std::string>& arguments) {
   return result.ok() && result->exit_code == 0 ? first : "";
 }
 
-Finding CheckMpirun() {
-  const std::optional<std::string> path = FindProgram("mpirun");
-  if (!path) return {Grade::kBad, "mpirun", "not found", "apt-get install openmpi-bin"};
+Finding CheckMpirun(const std::string& mpirun) {
+  const std::optional<std::string> path = FindProgram(mpirun);
+  if (!path) {
+    return {Grade::kBad, "mpirun", mpirun + " not found",
+            "apt-get install openmpi-bin, or name another mpirun with --mpirun"};
+  }
   const std::string version = FirstLine({*path, "--version"});
   return {version.empty() ? Grade::kBad : Grade::kGood, "mpirun",
           version.empty() ? *path + " does not start" : absl::StrCat(version, ", ", *path),
@@ -121,8 +124,9 @@ Findings CheckExpiries(const std::filesystem::path& home, const TlsFiles& tls) {
   return findings;
 }
 
-Findings CheckMachine(const std::filesystem::path& home, const std::filesystem::path& state) {
-  Findings findings = {CheckMpirun(),
+Findings CheckMachine(const std::filesystem::path& home, const std::filesystem::path& state,
+                      const std::string& mpirun) {
+  Findings findings = {CheckMpirun(mpirun),
                        CheckSibling("braid-trainer"),
                        CheckSibling("braid-supervisor"),
                        CheckHome(home),

@@ -53,6 +53,20 @@ TEST(CheckMachineTest, SaysWhichJournalTheDatabasesHaveAndWhy) {
   EXPECT_THAT(bad.hint, HasSubstr("--state"));
 }
 
+TEST(CheckMachineTest, ChecksTheMpirunThatRunsAreLaunchedWith) {
+  const ScratchDirectory home;
+  const std::filesystem::path mpirun = home.path() / "other-mpirun";
+  std::ofstream(mpirun) << "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n";
+  std::filesystem::permissions(mpirun, std::filesystem::perms::owner_all);
+  const Finding good = Named(CheckMachine(home.path(), {}, mpirun.string()), "mpirun");
+  EXPECT_EQ(good.verdict, Grade::kGood);
+  EXPECT_EQ(good.found, "mpirun (Open MPI) 4.1.4, " + mpirun.string());
+  const std::string missing = home.path() / "no-mpirun";
+  const Finding bad = Named(CheckMachine(home.path(), {}, missing), "mpirun");
+  EXPECT_EQ(bad.verdict, Grade::kBad);
+  EXPECT_EQ(bad.found, missing + " not found");
+}
+
 TEST(JudgeRanksTest, AcceptsHealthyRanks) {
   for (const Finding& finding : JudgeRanks(TwoHosts(), 4)) {
     EXPECT_EQ(finding.verdict, Grade::kGood) << finding.what << ": " << finding.found;

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/grpc_status.h"
 #include "rpc/interrupt.h"
+#include "rpc/request_text.h"
 
 namespace braid {
 
@@ -32,13 +33,14 @@ Request WithId(const std::string& id) {
   return request;
 }
 
-// Makes a unary call:
+// Makes a unary call; InvalidArgument for a request with text that is not UTF-8, as for all calls:
 //   Call<Response>(*stub, &Stub::Method, request)
 template <class Response, class Stub, class Request>
 absl::StatusOr<Response> Call(Stub& stub,
                               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                            Response*),
                               const Request& request) {
+  if (const absl::Status text = CheckUtf8(request); !text.ok()) return text;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kUnaryDeadline);
   Response response;
@@ -76,6 +78,7 @@ absl::StatusOr<Response> LongCall(Stub& stub,
                                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                                Response*),
                                   const Request& request) {
+  if (const absl::Status text = CheckUtf8(request); !text.ok()) return text;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kStreamDeadline);
   const CancelOnInterrupt cancel(context);
@@ -96,6 +99,7 @@ absl::Status ReadStream(Stub& stub,
                         const std::function<bool(const Message&)>& on_message,
                         std::function<bool()> given_up = nullptr,
                         std::chrono::milliseconds deadline = kStreamDeadline) {
+  if (const absl::Status text = CheckUtf8(request); !text.ok()) return text;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + deadline);
   auto reader = (stub.*method)(&context, request);

@@ -15,9 +15,11 @@
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "rpc/analysis_client.h"
 #include "rpc/connection_error.h"
+#include "rpc/generation_client.h"
 #include "rpc/grpc_call_identity.h"
 #include "rpc/pipeline_client.h"
 #include "rpc/request_id.h"
+#include "tests/base/status_matchers.h"
 
 namespace braid {
 namespace grpc_call_test {
@@ -102,6 +104,29 @@ TEST(WatchEventsTest, ResumesAfterACallThatExceededItsDeadline) {
   EXPECT_TRUE(ended.ok()) << ended;
   EXPECT_EQ(numbers, std::vector<int64_t>({1}));
   EXPECT_EQ(num_reports, 0);
+}
+
+// A connection that fails the test when a call is made.
+std::shared_ptr<grpc::Channel> NoCalls() {
+  return grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
+}
+
+TEST(CallTest, NamesTheFieldWithTextThatIsNotUtf8InsteadOfSendingIt) {
+  PipelineClient pipeline(NoCalls());
+  v1::SubmitCorpusRequest submit;
+  submit.mutable_spec()->add_paths("/data/caf\u00e9/a.jsonl");
+  submit.mutable_spec()->add_paths("/data/caf\xe9/b.jsonl");
+  EXPECT_FAILS(pipeline.SubmitCorpus(submit).status(), absl::StatusCode::kInvalidArgument,
+               "paths: got \"/data/caf\\xe9/b.jsonl\", expected UTF-8; rename the directory");
+  AnalysisClient analysis(NoCalls());
+  v1::ReportRequest report;
+  report.add_runs("/data/caf\xe9");
+  EXPECT_FAILS(analysis.Report(report).status(), absl::StatusCode::kInvalidArgument, "runs: got");
+  GenerationClient generation(NoCalls());
+  v1::GenerateRequest generate;
+  generate.set_model("/data/caf\xe9");
+  EXPECT_FAILS(generation.Generate(generate, [](const v1::GenerateEvent&) { return true; }),
+               absl::StatusCode::kInvalidArgument, "model: got");
 }
 
 // A service whose watches send one event each, the third of which ends them.

@@ -23,11 +23,6 @@ namespace {
 // Lines are not cut, because the output may go into a file.
 constexpr int kUnlimitedWidth = 10000;
 
-std::string When(double unix_seconds) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::UnixEpoch() + absl::Seconds(unix_seconds),
-                          absl::LocalTimeZone());
-}
-
 void Field(const std::string& name, const std::string& value, std::ostream& out) {
   out << absl::StrFormat("%-18s %s\n", name, value);
 }
@@ -126,12 +121,12 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
 
 void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
-      {"JOB", "NAME", "STATE", "ORDER", "DOCUMENTS", "TOKENS", "CREATED"}};
+      {"JOB", "NAME", "STATE", "ORDER", "DOCUMENTS", "TOKENS", "CREATED (UTC)"}};
   for (const v1::Job& job : jobs.jobs()) {
     rows.push_back({job.id(), NameText(job.spec().name()), StateName(job.state()),
                     std::string(v1::OrderMode_Name(job.spec().order())),
                     WithThousands(job.result().num_documents()),
-                    WithThousands(job.result().num_tokens()), When(job.created_at())});
+                    WithThousands(job.result().num_tokens()), FormatTime(job.created_at())});
   }
   if (rows.size() == 1) out << "no jobs; submit one with: braid submit PATH\n";
   if (rows.size() > 1) PrintTable(rows, out);
@@ -144,14 +139,14 @@ void PrintRun(const v1::Run& run, std::ostream& out) {
 
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
-      {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED"}};
+      {"RUN", "NAME", "STATE", "STEP", "LOSS", "TOKENS/S", "CREATED (UTC)"}};
   for (const v1::Run& run : runs.runs()) {
     rows.push_back(
         {run.id(), NameText(run.spec().name()), StateName(run.state()),
          absl::StrCat(run.latest().step(), "/",
                       run.spec().num_steps() > 0 ? absl::StrCat(run.spec().num_steps()) : "?"),
          run.has_latest() ? absl::StrFormat("%.3f", run.latest().loss()) : "-",
-         CompactCount(run.latest().tokens_per_second()), When(run.created_at())});
+         CompactCount(run.latest().tokens_per_second()), FormatTime(run.created_at())});
   }
   if (rows.size() == 1) out << "no runs; start one with: braid train --data JOB\n";
   if (rows.size() > 1) PrintTable(rows, out);

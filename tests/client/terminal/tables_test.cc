@@ -112,6 +112,20 @@ TEST(TablesTest, ShowsWhichEvaluationFilesWereFound) {
   EXPECT_THAT(kept.str(), HasSubstr("evaluation text: 50, kept\n"));
 }
 
+// As those of delete, gc, token list and the report.
+TEST(TablesTest, ListsStateTimesInUtc) {
+  v1::ListJobsResponse jobs;
+  jobs.add_jobs()->set_created_at(1'000'000'000);
+  v1::ListRunsResponse runs;
+  runs.add_runs()->set_created_at(1'000'000'000);
+  std::ostringstream out[2];
+  PrintJobs(jobs, out[0]);
+  PrintRuns(runs, out[1]);
+  for (const std::ostringstream& each : out) {
+    EXPECT_THAT(each.str(), AllOf(HasSubstr("CREATED (UTC)\n"), HasSubstr("2001-09-09 01:46\n")));
+  }
+}
+
 // Earlier versions accepted such names.
 TEST(TablesTest, NamesCannotControlTheTerminal) {
   const std::string bad = "a\nb\x1b[31mX", shown = "a b [31mX";

@@ -18,6 +18,7 @@
 #include "cli/evaluation_flags.h"
 #include "cli/user_file.h"
 #include "client/terminal/source_warning.h"
+#include "client/terminal/terminal_text.h"
 #include "formats/safetensors.h"
 #include "formats/sentencepiece_json.h"
 #include "inference/huggingface/adapter_files.h"
@@ -148,22 +149,21 @@ struct ImportOptions {
 };
 
 void PrintImport(const v1::ImportResponse& response, std::ostream& out) {
+  const std::string model = ShellText({response.output_dir()});
   out << "wrote checkpoint " << response.output_dir() << ": " << response.num_parameters()
       << " parameters\n";
   if (response.model().has_label_head()) {
     const v1::LabelHead& head = response.model().label_head();
     out << "it has a label head (" << LabelsText(head) << "); use it with: braid eval tasks "
-        << response.output_dir() << " --data TASKS --answers DIR, braid finetune "
-        << response.output_dir()
+        << model << " --data TASKS --answers DIR, braid finetune " << model
         << " --data FILE --label-head=" << (head.regression() ? "regression" : "classes")
         << std::endl;
     return;
   }
   const bool bos = response.model().start_token() == v1::START_WITH_BOS;
-  out << "use it with: braid train --init-from " << response.output_dir()
-      << " --data JOB, braid generate " << response.output_dir()
+  out << "use it with: braid train --init-from " << model << " --data JOB, braid generate " << model
       << " --prompt TEXT\npack data for it with: braid submit PATH --tokenizer "
-      << response.output_dir() << "/tokenizer.model" << (bos ? " --begin-with-bos" : "")
+      << ShellText({response.output_dir() + "/tokenizer.model"}) << (bos ? " --begin-with-bos" : "")
       << std::endl;
   if (response.model().unknown_chat_template()) {
     out << "its chat template is unknown: name one with --template to generate or fine-tune on "

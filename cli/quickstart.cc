@@ -8,11 +8,12 @@
 #include <map>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/number_text.h"
 #include "base/staged_output.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "braid/v1/pipeline.pb.h"
 #include "cli/quickstart_plan.h"
 #include "cli/quickstart_summary.h"
@@ -21,6 +22,7 @@
 #include "client/repeatable_request_id.h"
 #include "client/slot_screen.h"
 #include "client/terminal/progress_board.h"
+#include "client/terminal/terminal_text.h"
 #include "rpc/executable_path.h"
 #include "rpc/interrupt.h"
 
@@ -141,7 +143,7 @@ class Quickstart {
       text += event.text();
       return true;
     }));
-    board_.Finish("sample", absl::StrFormat("%d characters", static_cast<int>(text.size())));
+    board_.Finish("sample", Counted(CountCharacters(text), "character"));
     return WriteUserFile(std::filesystem::path(run.run_dir()) / "sample.txt", text);
   }
 
@@ -166,13 +168,13 @@ class Quickstart {
 void PrintNextSteps(const QuickstartOptions& options, const std::string& summary,
                     std::ostream& out) {
   const std::string braid = SiblingProgram("braid").string();
-  const std::string home = absl::StrCat(" --home ", (options.workdir / "home").string());
+  const std::string home = (options.workdir / "home").string();
   out << "\nreport: " << (options.workdir / "report.html").string()
       << "\nsummary: " << (options.workdir / "summary.json").string() << "\n\nTry next:\n"
-      << "  " << braid << home << " runs\n"
-      << "  " << braid << home << " generate " << RunIdOf(summary, "moe-similarity")
+      << "  " << ShellText({braid, "--home", home, "runs"}) << "\n"
+      << "  " << ShellText({braid, "--home", home, "generate", RunIdOf(summary, "moe-similarity")})
       << " --prompt 'Copyright' --temperature 0.8\n"
-      << "  " << braid << " submit YOUR_FILES --wait\n";
+      << "  " << ShellText({braid, "submit"}) << " YOUR_FILES --wait\n";
 }
 
 }  // namespace

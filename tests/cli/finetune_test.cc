@@ -230,10 +230,11 @@ TEST_F(FinetuneTest, TrainsEvaluatesAndExportsALabelHead) {
   const json config = json::parse(*ReadFile(root_ / "out/config.json"));
   EXPECT_EQ(config.at("architectures"), json::array({"LlamaForSequenceClassification"}));
   EXPECT_EQ(config.at("id2label"), json({{"0", "negative"}, {"1", "positive"}}));
-  const std::string back = (root_ / "back").string();
+  const std::string back = (root_ / "back again").string();
   EXPECT_THAT(Braid({"import", out, "-o", back}),
               HasSubstr("it has a label head (classes negative, positive); use it with: braid eval "
-                        "tasks "));
+                        "tasks '" +
+                        back + "' --data"));
   const json again =
       json::parse(Braid({"--json", "eval", "tasks", back, "--task", "sst2", "--data", tasks,
                          "--answers", (root_ / "answers").string(), "--threads", "1"}));

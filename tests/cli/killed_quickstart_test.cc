@@ -1,4 +1,5 @@
-// What `braid quickstart` leaves in its work directory, also when it is killed.
+// What `braid quickstart` leaves in its work directory, also when it is killed, and what it
+// advises.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@ namespace braid {
 namespace killed_quickstart_test {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -83,6 +85,22 @@ TEST_P(KilledQuickstartTest, ResultsSpareFilesOfTheUserAndReplaceWhatAKilledComm
   EXPECT_THAT(Contents(workdir() / "report.html"), HasSubstr("</html>"));
   EXPECT_EQ(Contents(workdir() / "report.html.tmp"), "of the user");
   EXPECT_EQ(Contents(workdir() / "summary.json.tmp"), "of the user");
+}
+
+TEST_P(KilledQuickstartTest, NextCommandsCanBePastedIntoAShell) {
+  fs::create_directories(root_ / "my work");
+  File("my work/report.html", "");
+  File("my work/summary.json",
+       R"({"domains": {}, "dense_perplexity": 2, "moe_perplexity": 1,
+           "gain_nats": {"similarity": 0, "random": 0},
+           "heldout_gain_nats": {"similarity": 0, "random": 0},
+           "adjacent_cosine": {"similarity": 0, "random": 0},
+           "runs": {"moe-similarity": {"id": "run-000002"}}})");
+  const Outcome complete = Braid({"quickstart", "--workdir", (root_ / "my work").string()});
+  EXPECT_EQ(complete.exit_code, 0) << complete.errors;
+  const std::string home = " --home '" + (root_ / "my work/home").string() + "' ";
+  EXPECT_THAT(complete.output,
+              AllOf(HasSubstr(home + "runs\n"), HasSubstr(home + "generate run-000002 --prompt ")));
 }
 
 }  // namespace killed_quickstart_test

@@ -19,7 +19,8 @@ void ConfigOptions::AddTo(CLI::App* command, const std::string& message_name) {
   command
       ->add_option("--config", file,
                    "Read settings from a file in protobuf text format (" + message_name + ")")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(NotEmpty("a file"));
   command
       ->add_option("--set", assignments,
                    "Set any field of " + message_name +

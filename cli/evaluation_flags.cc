@@ -62,6 +62,7 @@ void AddTaskFiles(CLI::App* command, const std::string& flag, std::string* direc
 
 void AddPage(CLI::App* command, std::string* path) {
   command->add_option("-o,--output", *path, "Write an HTML page with charts to this file")
+      ->check(NotEmpty("a file"))
       ->check(OutsideOfRecords());
 }
 

@@ -305,6 +305,7 @@ void AddGenerateCommand(CommandLine& program) {
               "--prompts", options->prompts,
               "File with one prompt per line, or JSON Lines with a \"prompt\" field; - reads "
               "standard input")
+          ->check(NotEmpty("a file"))
           ->excludes(prompt);
   command
       ->add_option("--parallel", options->parallel,

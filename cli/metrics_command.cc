@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/evaluation_flags.h"
 #include "client/metrics_files.h"
@@ -106,10 +107,12 @@ void AddMetricsCommand(CommandLine& program) {
       command
           ->add_option("--csv", options->csv,
                        "Write all series of one run to a CSV file; - is standard output")
+          ->check(NotEmpty("a file"))
           ->check(OutsideOfRecords());
   command
       ->add_option("--tensorboard", options->tensorboard,
                    "Write TensorBoard event files to this directory, in a folder per run")
+      ->check(NotEmpty("a directory"))
       ->excludes(csv);
   command->footer(
       "Examples:\n"

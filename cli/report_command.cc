@@ -3,6 +3,7 @@
 
 #include "base/staged_output.h"
 #include "base/status_macros.h"
+#include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/evaluation_flags.h"
 #include "client/terminal/terminal_text.h"
@@ -55,6 +56,7 @@ void AddReportCommand(CommandLine& program) {
   command
       ->add_option("-o,--output", options->output,
                    "Output file (default: report.html; none with --json)")
+      ->check(NotEmpty("a file"))
       ->check(OutsideOfRecords());
   command->footer(
       "With --json, the data of the report is printed to standard output; docs/report.md\n"

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <limits>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -98,6 +99,9 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
     if (error.get_exit_code() == 0) return app.exit(error);
     std::cerr << program << ": " << UsageErrorText(app, program, error) << std::endl;
     return kUsageError;
+  } catch (const std::filesystem::filesystem_error& error) {  // AbsolutePathValue()
+    std::cerr << program << ": " << FilesystemError(error).message() << std::endl;
+    return kUsageError;
   } catch (const std::logic_error&) {  // std::stoll, which CLI11 reads the values of flags with
     std::cerr << program << ": " << FlagErrorText(app, program, argc, argv) << std::endl;
     return kUsageError;
@@ -115,6 +119,11 @@ int CheckedOutput(const std::string& program, int exit_code) {
 absl::Status FilesystemError(const std::filesystem::filesystem_error& error) {
   if (error.path1().empty()) {
     return absl::InvalidArgumentError("got an empty path, expected a file or directory");
+  }
+  std::error_code unknown;
+  if (std::filesystem::current_path(unknown).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot find the working directory: ", unknown.message(), "; change to another directory"));
   }
   return SystemError("open", error.path1(), error.code().value());
 }

@@ -26,7 +26,8 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& flag, const std::string
 // has closed its pipe, such as head, wants no more and is not an error.
 int CheckedOutput(const std::string& program, int exit_code);
 
-// Returns the error of std::filesystem without the names of its functions, with the path.
+// Returns the error of std::filesystem without the names of its functions, with the path or, when
+// the working directory was deleted, with that reason.
 absl::Status FilesystemError(const std::filesystem::filesystem_error& error);
 
 // Returns "a, b or c".

@@ -229,6 +229,18 @@ TEST_P(CliAloneTest, ARelativeHomeIsTheSameFromEveryDirectory) {
   EXPECT_EQ(explained.exit_code, 0) << explained.errors;
 }
 
+TEST_P(CliAloneTest, NamesAWorkingDirectoryThatNoPathCanBeRelativeTo) {
+  const std::string deleted = (root_ / "deleted").string(), latin1 = (root_ / "caf\xe9").string();
+  for (const std::string command : {"submit corpus.jsonl", "generate model --prompt x"}) {
+    const std::string braid = "exec " BRAID_BIN_DIR "/braid --home " + home() + " " + command;
+    ExpectError(Run({"/bin/sh", "-c",
+                     "mkdir " + deleted + "; cd " + deleted + "; rmdir " + deleted + "; " + braid}),
+                2, {"cannot find the working directory", "change to another"});
+    ExpectError(Run({"/bin/sh", "-c", "mkdir -p " + latin1 + "; cd " + latin1 + "; " + braid}), 2,
+                {"caf\\xe9/", "expected UTF-8"});
+  }
+}
+
 // Sends SIGKILL to all processes whose command lines contain `text`, until there are none.
 void KillProcessesOf(const std::string& text) {
   const auto kill_once = [&] {

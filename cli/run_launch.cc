@@ -39,11 +39,12 @@ absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
     std::cerr << run.id() << "  " << NameText(run.spec().name()) << "  " << run.run_dir()
               << std::endl;
     ASSIGN_OR_RETURN(run, FollowRun(client, run.id(), run.id(), board));
-    RETURN_IF_ERROR(RunOutcome(run));
   }
-  if (session.json) {
-    std::cout << ToPrettyJson(run) << std::endl;
-  } else if (wait) {
+  // Also a run that failed or was stopped, since a script needs its id.
+  if (session.json) std::cout << ToPrettyJson(run) << std::endl;
+  if (wait) RETURN_IF_ERROR(RunOutcome(run));
+  if (session.json) return absl::OkStatus();
+  if (wait) {
     PrintRun(run, std::cout);
   } else {
     std::cout << run.id() << "\nfollow it with: braid status " << run.id() << " --watch"

@@ -347,6 +347,22 @@ TEST_P(CliAloneTest, CtrlCAtDoctorEndsTheRanksAndLeavesNoDirectory) {
   EXPECT_TRUE(fs::is_empty(shared));
 }
 
+TEST_P(CliAloneTest, TrainingPrintsAFailedRunAsJsonToo) {
+  ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
+  const std::string mpirun = File("mpirun",
+                                  "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'mpirun (Open "
+                                  "MPI) 4.1.4'; exit; fi\nexit 1\n");
+  fs::permissions(mpirun, fs::perms::owner_all);
+  const Outcome failed = Braid({"--mpirun", mpirun, "--json", "train", "--data", "job-000001",
+                                "--segment-length", "16", "--steps", "2", "--threads", "1", "--set",
+                                "supervision.max_restarts=0", "--wait"});
+  ExpectError(failed, 1, {"run-000001 failed: "});
+  const auto run = nlohmann::json::parse(failed.output, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(run.is_object()) << failed.output;
+  EXPECT_EQ(run.value("id", ""), "run-000001");
+  EXPECT_EQ(run.value("state", ""), "RUN_FAILED");
+}
+
 TEST_P(CliAloneTest, ProgramsOfThisMachineAreRefusedWithAServer) {
   ExpectError(Braid({"--server", "127.0.0.1:1", "--mpirun", "/opt/mpirun", "runs"}), 2,
               {"--mpirun", "its own programs"});

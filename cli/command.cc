@@ -47,13 +47,16 @@ std::string ModelReference(const std::string& model) {
 }
 
 absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model) {
+  if (!absl::StartsWith(model, "run-")) return AbsolutePath(model);
   const WeightsReference reference = SplitReference(model);
-  if (!absl::StartsWith(model, "run-") || std::filesystem::exists(reference.model)) {
+  ASSIGN_OR_RETURN(TrainingClient client, session.Training());
+  const absl::StatusOr<v1::Run> run = client.GetRun(reference.model);
+  if (run.ok()) return run->run_dir() + model.substr(reference.model.size());
+  // As for the services, a run comes before a directory whose name looks like an id.
+  if (absl::IsNotFound(run.status()) && std::filesystem::exists(reference.model)) {
     return AbsolutePath(model);
   }
-  ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-  ASSIGN_OR_RETURN(const v1::Run run, client.GetRun(reference.model));
-  return run.run_dir() + model.substr(reference.model.size());
+  return run.status();
 }
 
 absl::StatusOr<std::string> DatasetDirectory(Session& session, const std::string& data) {

@@ -48,6 +48,12 @@ TEST_P(CliAloneTest, ExportsAndImportsModels) {
                 .exit_code,
             0)
       << Contents(root_ / "err");
+  // The run with this id comes before a directory of that name, as in a launch.
+  fs::create_directories(root_ / "elsewhere/run-000002");
+  TestProgram plan({BRAID_BIN_DIR "/braid", "--home", home(), "train", "--data", "job-000001",
+                    "--init-from", "run-000002", "--steps", "1", "--print-launch"},
+                   {.directory = root_ / "elsewhere"});
+  EXPECT_EQ(plan.Wait(), 0) << plan.err();
 }
 
 // Experts that a corpus job uses most, copies, and splits with every kind of gate.

@@ -12,12 +12,14 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "control/analysis_service.h"
 #include "control/training_service.h"
 #include "pipeline/jobs/pipeline_service.h"
@@ -225,6 +227,12 @@ absl::StatusOr<std::unique_ptr<ServiceHost>> ServiceHost::Start(const HostOption
   // Paths below the home are stored and returned to clients, which run in other directories.
   options.home = AbsolutePath(given.home.string());
   options.state = AbsolutePath(given.state.string());
+  // Jobs and runs name directories in it, and no message with other bytes can be parsed again.
+  if (!IsValidUtf8(options.home.native())) {
+    return absl::InvalidArgumentError(absl::StrCat("--home: got \"",
+                                                   absl::CHexEscape(options.home.native()),
+                                                   "\", expected a directory whose path is UTF-8"));
+  }
   RETURN_IF_ERROR(MakeDirectories(options.home));
   std::unique_ptr<ServiceHost> host(new ServiceHost);
   // Before the services: a queued job may start at once, and it calls embedding and neighbor

@@ -12,12 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/display_name.h"
 #include "base/random_id.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "pipeline/corpus/corpus_description.h"
 #include "pipeline/corpus/corpus_files.h"
@@ -299,12 +297,6 @@ absl::StatusOr<std::unique_ptr<grpc::Service>> MakePipelineService(const Pipelin
   if (options.num_workers < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_workers: got ", options.num_workers, ", expected 0 or more"));
-  }
-  // Results name the dataset in it, and no message with other bytes can be parsed again.
-  if (!IsValidUtf8(options.home.native())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--home: got \"", absl::CHexEscape(options.home.native()),
-                     "\", which is not UTF-8, expected a directory whose path is"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<JobStore> jobs, JobStore::Open(StateOf(options)));
   return std::make_unique<PipelineServiceImpl>(options, std::move(jobs));

@@ -86,8 +86,10 @@ absl::Status AddNeedFindings(Session& session, const DoctorOptions& options, int
 // Measures the pipeline on this machine and forecasts a corpus with docs/scale.md.
 absl::Status AddBenchFindings(const DoctorOptions& options, Findings& findings) {
   std::cerr << "measuring the stages of corpus jobs ..." << std::endl;
-  ASSIGN_OR_RETURN(const PipelineRates rates, MeasurePipeline({.dimension = options.dimension,
-                                                               .num_threads = options.threads}));
+  const absl::StatusOr<PipelineRates> measured =
+      MeasurePipeline({.dimension = options.dimension, .num_threads = options.threads});
+  if (Interrupted()) return absl::CancelledError("interrupted");
+  ASSIGN_OR_RETURN(const PipelineRates rates, measured);
   const Findings described =
       DescribeRates(rates, {.documents = static_cast<double>(options.documents),
                             .dimension = static_cast<double>(options.dimension)});

@@ -19,6 +19,7 @@
 #include "retrieval/document_frequencies.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/neighbor_graph.h"
+#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
@@ -71,6 +72,7 @@ struct MeasuredGraph {
 // Searches the neighbors of all documents in `probes` of `lists` lists.
 absl::StatusOr<MeasuredGraph> MeasureSearch(const DocumentVectors& vectors, int64_t lists,
                                             int64_t probes) {
+  if (Interrupted()) return absl::CancelledError("interrupted");
   v1::NeighborConfig config;
   config.set_index(absl::StrCat("IVF", lists, ",Flat"));
   config.set_k(kBenchNeighbors);

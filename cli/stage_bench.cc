@@ -19,6 +19,7 @@
 #include "pipeline/stages/tokenize_stage.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/stage_store.h"
+#include "rpc/interrupt.h"
 
 namespace braid {
 namespace {
@@ -102,7 +103,7 @@ absl::StatusOr<StageRates> MeasureStages(const std::vector<std::string>& texts, 
                                 if (progress.complete())
                                   seconds[progress.stage()] = progress.seconds();
                               },
-                          .stop = [] { return false; }};
+                          .stop = Interrupted};
   ASSIGN_OR_RETURN(const v1::JobResult result, RunJob(spec, &store, hooks));
   ASSIGN_OR_RETURN(const fs::path ingest, OutputOf(root / "store", "ingest"));
   ASSIGN_OR_RETURN(const DocumentStore documents, DocumentStore::Open(ingest));

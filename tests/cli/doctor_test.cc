@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <fstream>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include "cli/need_checks.h"
 #include "cli/pipeline_bench.h"
 #include "cli/rank_checks.h"
+#include "rpc/interrupt.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
@@ -172,6 +174,16 @@ TEST(PipelineBenchTest, MeasuresEveryConstantOnASmallCorpus) {
   EXPECT_GT(rates.stages.tokenizer_training, 0);
   EXPECT_GT(rates.stages.heldout, 0);
   EXPECT_GT(rates.stages.pack, 0);
+}
+
+TEST(PipelineBenchTest, EndsBeforeTheLongestMeasurementsAfterCtrlC) {
+  CatchInterrupts();
+  raise(SIGINT);
+  EXPECT_FAILS(
+      MeasurePipeline({.documents = 1000, .dimension = 64, .text_bytes = 30, .num_threads = 1}),
+      absl::StatusCode::kCancelled, "interrupted");
+  ForgetInterrupt();
+  signal(SIGTERM, SIG_DFL);
 }
 
 TEST(PipelineBenchTest, PrintsTheForecastBesideTheFormula) {

@@ -111,7 +111,8 @@ int64_t NewestCheckpointStep(const fs::path& checkpoints) {
 }
 
 bool IsCheckpointDamage(const absl::Status& status) {
-  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
+  if (absl::IsDataLoss(status)) return !IsSystemError(status);
+  return absl::IsNotFound(status) || absl::IsInvalidArgument(status);
 }
 
 absl::StatusOr<std::optional<fs::path>> FirstGoodCheckpoint(const fs::path& checkpoints,

@@ -40,7 +40,7 @@ int64_t StepOfCheckpoint(const std::string& name);
 int64_t NewestCheckpointStep(const std::filesystem::path& checkpoints);
 
 // Returns true for errors that mean that a checkpoint's files are not as they were written. Other
-// errors, such as too many open files, do not indicate damage.
+// errors, such as EIO or too many open files, do not indicate damage.
 bool IsCheckpointDamage(const absl::Status& status);
 
 // Verifies one checkpoint: sets `*damage` to what is wrong with it, OK when it is intact. Returns

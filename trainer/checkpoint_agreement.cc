@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
@@ -34,8 +35,12 @@ absl::StatusOr<std::vector<std::string>> AgreeOnList(Communicator& communicator,
 // repeat its steps, or the whole run.
 absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoint,
                             absl::Status* damage) {
-  const absl::Status mine =
-      VerifyCheckpoint(checkpoint, communicator.rank(), communicator.world_size());
+  absl::Status mine = VerifyCheckpoint(checkpoint, communicator.rank(), communicator.world_size());
+  // EIO has the code of damage, after which a run is not restarted. A restart may succeed.
+  if (absl::IsDataLoss(mine) && !IsCheckpointDamage(mine)) {
+    mine = absl::UnavailableError(absl::StrCat(
+        mine.message(), "; if it persists, remove the checkpoint to resume from an older one"));
+  }
   RETURN_IF_ERROR(AgreeOnStatus(communicator, IsCheckpointDamage(mine) ? absl::OkStatus() : mine));
   // Only damage is left. `damaged` is the same on every rank, so all of them make the call below or
   // none.

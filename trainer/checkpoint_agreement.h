@@ -17,8 +17,9 @@ class Communicator;
 // Returns the newest checkpoint in `checkpoints` that verifies and whose step `preferred` accepts,
 // or else the newest of the others, the same on every rank. Collective; each rank reads a share of
 // every checkpoint that is examined. Rank 0 reports each damaged checkpoint met on the way as a
-// line on its `warnings`. nullopt when there is no checkpoint; DataLoss when all are damaged; other
-// errors, such as too many open files, are returned as they are.
+// line on its `warnings`. nullopt when there is no checkpoint; DataLoss when all are damaged;
+// Unavailable for EIO, which a restart may not meet; other errors, such as too many open files, as
+// they are.
 absl::StatusOr<std::optional<std::filesystem::path>> AgreeOnNewestGoodCheckpoint(
     Communicator& communicator, const std::filesystem::path& checkpoints, std::ostream& warnings,
     const std::function<bool(int64_t step)>& preferred = [](int64_t) { return true; });

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -12,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/check.h"
+#include "base/file_error.h"
 #include "gtest/gtest.h"
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "tests/trainer/tiny_run.h"
+#include "trainer/checkpoint_agreement.h"
 #include "trainer/checkpoint_writer.h"
 #include "trainer/parallel/threaded_communicator.h"
 
@@ -115,6 +118,35 @@ TEST_F(CheckpointDamageTest, TruncationAtEveryByteIsFoundAndItsFileNamed) {
     ExpectNamed(file, "absence");
     ASSERT_TRUE(WriteFileAtomically(file, bytes).ok());
   }
+}
+
+// Passing over a checkpoint that may be good would repeat its steps, and then remove it.
+TEST_F(CheckpointDamageTest, AFileThatCannotBeReadIsAnErrorAndNotDamage) {
+  const fs::path manifest = newest_ / "manifest.json";
+  const std::string bytes = *ReadFile(manifest);
+  fs::remove(manifest);
+  fs::create_symlink("/proc/self/mem", manifest);  // reading its first byte is EIO
+  std::vector<std::string> skipped;
+  const auto found = NewestGoodCheckpoint(checkpoints_, &skipped);
+  EXPECT_TRUE(IsSystemError(found.status())) << found.status();
+  EXPECT_TRUE(skipped.empty());
+  std::vector<absl::Status> agreed(2);
+  (void)RunThreadedRanks(2, [&](Communicator& ranks) {
+    std::ostringstream warnings;
+    agreed[ranks.rank()] = AgreeOnNewestGoodCheckpoint(ranks, checkpoints_, warnings).status();
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : agreed) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;  // a code that restarts the run
+    EXPECT_TRUE(absl::StrContains(status.message(), manifest.string())) << status;
+  }
+  fs::remove(manifest);
+  ASSERT_TRUE(WriteFileAtomically(manifest, bytes).ok());
+  EXPECT_EQ(**NewestGoodCheckpoint(checkpoints_, &skipped), newest_);
+  for (const int error : {EIO, EMFILE, ENFILE, ESTALE, EACCES}) {
+    EXPECT_FALSE(IsCheckpointDamage(SystemError("open", manifest, error))) << error;
+  }
+  EXPECT_TRUE(IsCheckpointDamage(SystemError("open", manifest, ENOENT)));
 }
 
 }  // namespace checkpoint_damage_test

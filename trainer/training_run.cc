@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/blas_core.h"
@@ -124,8 +125,9 @@ absl::Status RemoveEarlierExit(const RunDirectory& directory, const RunFence& fe
   return directory.RemoveExit();
 }
 
+// `step`: set to the number of completed steps, also where an exception ends the training.
 Ending Train(const RunDirectory& directory, Communicator& communicator, const RunFence& fence,
-             const std::function<bool()>& stop_requested) {
+             const std::function<bool()>& stop_requested, int64_t* step) {
   absl::StatusOr<v1::RunSpec> written = directory.ReadSpec();
   if (!written.ok()) return {written.status()};
   absl::StatusOr<v1::RunSpec> spec = ResolveRunSpec(*written);
@@ -160,6 +162,7 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
     environment.on_step = [&](const v1::StepMetrics& metrics) { tensorboard.Append(metrics); };
   }
   TrainingLoop loop(directory, *spec, environment);
+  const absl::Cleanup keep_step = [&] { *step = loop.step(); };
   absl::StatusOr<TrainingOutcome> outcome = loop.Run();
   return {std::move(outcome), loop.step()};
 }
@@ -168,10 +171,11 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
 // Status.
 Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
                      const RunFence& fence, const std::function<bool()>& stop_requested) {
+  int64_t step = 0;
   try {
-    return Train(directory, communicator, fence, stop_requested);
+    return Train(directory, communicator, fence, stop_requested, &step);
   } catch (const std::exception& e) {
-    return {absl::InternalError(e.what())};
+    return {absl::InternalError(e.what()), step};
   }
 }
 

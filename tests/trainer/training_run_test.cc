@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,77 @@ TEST(TrainingRunTest, KeepsTheResultOfAnotherRankAndRemovesThatOfAnEarlierAttemp
     EXPECT_EQ(ranks.seen().has_value(), nonce == "now") << nonce;
   }
   unsetenv(kNonceVariable);
+}
+
+// A run of one rank whose memory is exhausted at a call.
+class ExhaustedRank final : public Communicator {
+ public:
+  explicit ExhaustedRank(int calls) : calls_left_(calls) {}
+
+  int rank() const override { return 0; }
+  int world_size() const override { return 1; }
+  absl::Status AllReduceSum(std::span<float>) override { return Count(); }
+  absl::Status AllReduceSum(std::span<double>) override { return Count(); }
+  absl::Status ReduceSum(std::span<float>, int) override { return Count(); }
+  absl::Status AllGatherShards(std::span<float>) override { return Count(); }
+  absl::Status Broadcast(std::span<char>, int) override { return Count(); }
+  absl::Status Barrier() override { return Count(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override {
+    return std::make_unique<SingleProcess>();
+  }
+  void Abort(int) override {}
+
+ private:
+  absl::Status Count() {
+    if (--calls_left_ == 0) throw std::bad_alloc();
+    return absl::OkStatus();
+  }
+
+  int calls_left_;
+};
+
+TEST(TrainingRunTest, RunningOutOfMemoryKeepsTheStepReached) {
+  const std::filesystem::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_TRUE(run.WriteSpec(TinySpec(dataset, 1000)).ok());
+  ExhaustedRank rank(200);
+  EXPECT_NE(RunTraining(run, rank, [] { return false; }), 0);
+  const std::optional<ExitRecord> exit = run.ReadExit();
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_EQ(exit->outcome, kFailed);
+  EXPECT_GT(exit->step, 0);
+  const int64_t recorded = run.ReadNewestMetrics()->step();  // before or after the failed call
+  EXPECT_TRUE(exit->step == recorded || exit->step == recorded + 1) << exit->step;
+}
+
+// The first spike goes back to the initial state, whose weights are gone.
+TEST(TrainingRunTest, AFailedRollbackKeepsTheStepReached) {
+  const std::filesystem::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset, {.num_instances = 4000, .random_every = 50});
+  const RunDirectory base = TinyBase(dataset), run(NewDirectory("run"));
+  v1::RunSpec spec = TinySpec(dataset, 100);
+  spec.set_init_from(base.root().string());
+  spec.mutable_optimizer()->set_learning_rate(1e-2);
+  spec.mutable_checkpoint()->set_every_steps(1000);
+  spec.mutable_spikes()->set_policy(v1::ROLLBACK);
+  spec.mutable_spikes()->set_threshold(3);
+  spec.mutable_spikes()->set_window(16);
+  ASSERT_TRUE(run.WriteSpec(spec).ok());
+  int64_t steps = 0;
+  SingleProcess alone;
+  EXPECT_NE(RunTraining(run, alone,
+                        [&] {
+                          std::filesystem::remove_all(base.root());
+                          ++steps;
+                          return false;
+                        }),
+            0);
+  const std::optional<ExitRecord> exit = run.ReadExit();
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_NE(exit->error.find(base.root().string()), std::string::npos) << exit->error;
+  EXPECT_GT(steps, 0);
+  EXPECT_EQ(exit->step, steps);
 }
 
 }  // namespace training_run_test

@@ -284,6 +284,15 @@ absl::Status CheckSameTokenizer(const std::filesystem::path& checkpoint,
       kTokenizerFile));
 }
 
+// A run that starts from experts has them from the first step.
+absl::Status CheckNoDenseWarmup(const v1::UpcyclingConfig& upcycling) {
+  if (!(upcycling.dense_fraction() > 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("upcycling.dense_fraction: got ", upcycling.dense_fraction(),
+                   ", expected 0, since the weights of init_from have experts already; leave it "
+                   "unset, or start from a dense model"));
+}
+
 absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec) {
   // The weights may have more embeddings than the tokenizer has pieces.
   if (!spec->model().has_vocab_size()) {
@@ -293,7 +302,8 @@ absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec
   RETURN_IF_ERROR(CheckSameUse(start.model, *spec));
   spec->set_init_from(start.checkpoint.string());
   if (UsesExperts(start.model) && !IsPartial(spec->finetuning())) {
-    spec->mutable_upcycling()->set_dense_fraction(0);  // It has experts from the first step.
+    RETURN_IF_ERROR(CheckNoDenseWarmup(spec->upcycling()));
+    spec->mutable_upcycling()->set_dense_fraction(0);
   }
   if (!IsPartial(spec->finetuning()) || UsesExperts(start.model) == UsesExperts(spec->model())) {
     return absl::OkStatus();

@@ -139,6 +139,22 @@ TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {
   EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0.2), 0.2);
 }
 
+TEST_F(RunSpecTest, RefusesADenseWarmUpOfWeightsThatHaveExperts) {
+  const DatasetInfo dataset = *ReadDatasetInfo(dataset_);
+  const StartingPoint experts{dataset_, ResolveRunSpec(spec_)->model()};
+  v1::RunSpec asked;
+  asked.set_dataset_dir(dataset_.string());
+  const auto resolve = [&] { return ResolveRunSpec(asked, dataset, experts); };
+  EXPECT_EQ(resolve()->upcycling().dense_fraction(), 0);
+  asked.mutable_upcycling()->set_dense_fraction(0.1);
+  EXPECT_FAILS(resolve(), absl::StatusCode::kInvalidArgument,
+               "upcycling.dense_fraction: got 0.1, expected 0", "init_from");
+  for (const double off : {0.0, -1.0}) {
+    asked.mutable_upcycling()->set_dense_fraction(off);
+    EXPECT_EQ(resolve()->upcycling().dense_fraction(), 0);
+  }
+}
+
 TEST_F(RunSpecTest, ResolvingAgainChangesNothing) {
   const v1::RunSpec once = *ResolveRunSpec(spec_);
   EXPECT_EQ(ResolveRunSpec(once)->DebugString(), once.DebugString());

@@ -136,6 +136,7 @@ TEST(InputMeansTest, BeginWithTheFirstBatchAfterADenseWarmUp) {
   // Experts of another run have no dense warm-up.
   v1::RunSpec next = spec;
   next.set_init_from(run.root().string());
+  next.clear_upcycling();
   ASSERT_OK_AND_ASSIGN(next, ResolveRunSpec(next));
   EXPECT_EQ(DenseSteps(next), 0);
 }

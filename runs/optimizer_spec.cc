@@ -27,6 +27,25 @@ absl::Status CheckSetting(bool good, std::string_view field, double got,
   return good ? absl::OkStatus() : BadSetting(field, absl::StrCat(got), expected);
 }
 
+// Returns whether every setting of the first version has a value, as in the spec of any run.
+bool IsResolvedOptimizer(const v1::OptimizerConfig& c) {
+  return c.has_learning_rate() && c.has_beta1() && c.has_beta2() && c.has_epsilon() &&
+         c.has_weight_decay() && c.has_clip_norm() && c.has_warmup_fraction() &&
+         c.has_final_lr_ratio();
+}
+
+// Refuses settings that the schedule would ignore. A resolved spec has their defaults.
+absl::Status CheckUsedBySchedule(const v1::OptimizerConfig& asked) {
+  if (IsResolvedOptimizer(asked)) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSetting(!(asked.has_warmup() && asked.has_warmup_fraction()),
+                               "warmup_fraction", asked.warmup_fraction(),
+                               "nothing beside optimizer.warmup; leave one of them unset"));
+  return CheckSetting(!(asked.schedule() == v1::CONSTANT && asked.has_final_lr_ratio()),
+                      "final_lr_ratio", asked.final_lr_ratio(),
+                      "nothing with schedule CONSTANT, whose rate stays at its peak; leave it "
+                      "unset or set another optimizer.schedule");
+}
+
 absl::Status CheckNumbers(const v1::OptimizerConfig& c) {
   const auto finite_positive = [](double x) { return std::isfinite(x) && x > 0; };
   RETURN_IF_ERROR(CheckSetting(finite_positive(c.learning_rate()), "learning_rate",
@@ -79,6 +98,7 @@ absl::Status FillMuon(const v1::RunSpec& spec, v1::OptimizerConfig* optimizer) {
 
 absl::Status FillOptimizer(v1::RunSpec* spec) {
   v1::OptimizerConfig* const optimizer = spec->mutable_optimizer();
+  RETURN_IF_ERROR(CheckUsedBySchedule(*optimizer));
   FillStatedDefaults(optimizer);
   RETURN_IF_ERROR(CheckNumbers(*optimizer));
   return FillMuon(*spec, optimizer);

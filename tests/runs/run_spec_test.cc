@@ -123,6 +123,27 @@ TEST_F(RunSpecTest, RefusesSchedulesThatDoNotFitTheRun) {
               HasSubstr("length: got the share 0.5"));
 }
 
+TEST_F(RunSpecTest, RefusesSettingsThatTheScheduleIgnoresUnlessTheyWereResolved) {
+  v1::RunSpec constant = spec_, warmed = spec_;
+  constant.mutable_optimizer()->set_schedule(v1::CONSTANT);
+  warmed.mutable_optimizer()->mutable_warmup()->set_steps(2);
+  ASSERT_OK_AND_ASSIGN(v1::RunSpec old_constant, ResolveRunSpec(constant));
+  ASSERT_OK_AND_ASSIGN(v1::RunSpec old_warmed, ResolveRunSpec(warmed));
+  for (v1::RunSpec* spec : {&constant, &old_constant}) {
+    spec->mutable_optimizer()->set_final_lr_ratio(0.2);
+  }
+  for (v1::RunSpec* spec : {&warmed, &old_warmed}) {
+    spec->mutable_optimizer()->set_warmup_fraction(0.3);
+  }
+  EXPECT_FAILS(ResolveRunSpec(constant), absl::StatusCode::kInvalidArgument,
+               "optimizer.final_lr_ratio: got 0.2, expected nothing with schedule CONSTANT");
+  EXPECT_FAILS(ResolveRunSpec(warmed), absl::StatusCode::kInvalidArgument,
+               "optimizer.warmup_fraction: got 0.3, expected nothing beside optimizer.warmup");
+  // Specs of older runs have both.
+  EXPECT_OK(ResolveRunSpec(old_constant));
+  EXPECT_OK(ResolveRunSpec(old_warmed));
+}
+
 // Merged experts can start from a dense model; expert choice, which scales outputs by scores,
 // cannot.
 TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {

@@ -46,7 +46,10 @@ absl::Status CheckUnits(const v1::ModelConfig& config) {
   }
   if (dropout.kind() != v1::DropoutConfig::DROP_BLOCK) return absl::OkStatus();
   const int units = chosen ? config.routing().token().expert_d_ff() : config.d_ff();
-  return CheckRange("dropout.block_size", dropout.block_size(), 1, units);
+  if (dropout.block_size() >= 1 && dropout.block_size() <= units) return absl::OkStatus();
+  return Invalid("dropout.block_size", "got ", dropout.block_size(), ", expected 1 to ", units,
+                 ", the units of ", chosen ? "an expert" : "the FFN", " (its default is ",
+                 kDefaultBlock, ")");
 }
 
 }  // namespace

@@ -272,6 +272,10 @@ TEST(DropoutModelTest, SettingsThatCannotWorkAreRefusedByName) {
       config = SmallModelConfig(1);
       config.mutable_dropout()->set_block_size(3);
     }
+    if (text == "narrow") {
+      config = SmallModelConfig(4, v1::TOKEN_CHOICE);
+      config.mutable_dropout()->set_kind(Dropout::DROP_BLOCK);
+    }
     if (text == "consistency") config.set_consistency_loss(2);
     return std::string(ResolveModelConfig(config).status().message());
   };
@@ -287,6 +291,9 @@ TEST(DropoutModelTest, SettingsThatCannotWorkAreRefusedByName) {
       error("block"),
       "model.dropout.block_size: got 3, but the kind is BERNOULLI; set dropout.kind=DROP_BLOCK or "
       "leave it unset");
+  EXPECT_EQ(error("narrow"),
+            "model.dropout.block_size: got 7, expected 1 to 6, the units of an expert (its default "
+            "is 7)");
   EXPECT_EQ(
       error("consistency"),
       "model.consistency_loss: got 2, but both passes would be the same; use the gate RANDOM, "

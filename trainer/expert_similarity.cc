@@ -4,10 +4,14 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "model/adapter_merge.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/parameter_layout.h"
 
 namespace braid {
@@ -76,9 +80,28 @@ std::vector<std::span<const float>> ExpertMatrices(LanguageModel& model, int lay
   const std::string prefix = absl::StrCat(LayerPrefix(layer), "mlp.experts.");
   std::vector<std::span<const float>> matrices;
   for (const Parameter& parameter : model.parameters()) {
-    if (parameter.name.starts_with(prefix)) matrices.push_back(parameter.value);
+    const bool adapter = absl::StrContains(parameter.name, ".lora_");
+    if (parameter.name.starts_with(prefix) && !adapter) matrices.push_back(parameter.value);
   }
   return matrices;
+}
+
+double ExpertCosine(LanguageModel& model, int layer) {
+  const int num_experts = model.config().routing().num_experts();
+  std::map<std::string, std::span<const float>> values;
+  for (const Parameter& parameter : model.parameters()) values[parameter.name] = parameter.value;
+  std::vector<std::span<const float>> matrices = ExpertMatrices(model, layer);
+  std::vector<std::vector<float>> merged;
+  for (const AdapterSpec& adapter : AdaptersOf(model.config(), model.finetuning())) {
+    if (adapter.layer != layer || adapter.experts == 0) continue;
+    const std::span<const float> matrix = values.at(adapter.matrix);
+    std::vector<float>& sum = merged.emplace_back(matrix.begin(), matrix.end());
+    MergeAdapter(adapter, AdapterScale(model.finetuning().lora()), values.at(adapter.a),
+                 values.at(adapter.b), sum);
+    const auto is_matrix = [&](const auto& other) { return other.data() == matrix.data(); };
+    *std::ranges::find_if(matrices, is_matrix) = sum;
+  }
+  return MeanPairwiseCosine(matrices, num_experts);
 }
 
 // For unit vectors u_i: |sum u_i|^2 = sum |u_i|^2 + 2 sum over pairs <u_i, u_j>. So the mean over

@@ -9,9 +9,13 @@
 
 namespace braid {
 
-// Returns the expert parameters of a layer: gate [E, F, D], up and down. The spans are views into
-// the model; empty for a layer without experts.
+// Returns the expert parameters of a layer without adapters: gate [E, F, D], up and down. The spans
+// are views into the model; empty for a layer without experts.
 std::vector<std::span<const float>> ExpertMatrices(LanguageModel& model, int layer);
+
+// Returns the MeanPairwiseCosine of the experts of a layer as the model computes them, adapters
+// included: those of experts take a copy of the matrices that they change.
+double ExpertCosine(LanguageModel& model, int layer);
 
 // Returns the mean cosine over all pairs of experts. The vector of an expert consists of its part
 // of every matrix; each of `matrices` holds `num_experts` equal parts, one after the other. 1 for

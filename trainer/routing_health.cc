@@ -79,8 +79,7 @@ absl::StatusOr<std::vector<v1::LayerRouting>> RoutingHealth::Measure(
     }
     // Weights are the same on all ranks, so one rank per layer computes the cosine.
     if (i % world == static_cast<size_t>(communicator.rank())) {
-      exchange.cosine(i) =
-          MeanPairwiseCosine(ExpertMatrices(model, layers[i]), static_cast<int>(experts));
+      exchange.cosine(i) = ExpertCosine(model, layers[i]);
     }
   }
   RETURN_IF_ERROR(communicator.AllReduceSum(exchange.values()));

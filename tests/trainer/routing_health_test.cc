@@ -1,12 +1,17 @@
 #include "trainer/routing_health.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/adapter_merge.h"
+#include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "trainer/parallel/threaded_communicator.h"
 
@@ -16,7 +21,7 @@ namespace routing_health_test {
 constexpr int kExperts = 4;
 
 // Experts in layers 0 and 2 of 3.
-std::unique_ptr<LanguageModel> NewModel() {
+v1::ModelConfig Config() {
   v1::ModelConfig config;
   config.set_num_layers(3);
   config.set_d_model(8);
@@ -27,8 +32,10 @@ std::unique_ptr<LanguageModel> NewModel() {
   config.mutable_routing()->set_segment_length(4);
   config.mutable_routing()->add_moe_layers(0);
   config.mutable_routing()->add_moe_layers(2);
-  return LanguageModel::Create(ResolveModelConfig(config).value(), 3).value();
+  return ResolveModelConfig(config).value();
 }
+
+std::unique_ptr<LanguageModel> NewModel() { return LanguageModel::Create(Config(), 3).value(); }
 
 // Returns the totals of both layers after one decision each, with all weight on one expert.
 std::vector<RoutingTotals> Step(int first_layer_expert, int second_layer_expert) {
@@ -95,6 +102,38 @@ TEST(RoutingHealthTest, IdenticalExpertsOfALayerHaveCosineOne) {
   const std::vector<v1::LayerRouting> layers = health.Measure(*model, alone).value();
   EXPECT_LT(layers[0].expert_cosine(), 0.5);
   EXPECT_NEAR(layers[1].expert_cosine(), 1, 1e-9);
+}
+
+// Adapters add B A to the matrices of each expert; they are no matrices of their own.
+TEST(RoutingHealthTest, CosinesAreThoseOfExpertsWithTheirAdapters) {
+  v1::Finetuning finetuning;
+  finetuning.mutable_lora()->set_rank(2);
+  for (const char* target : {"q", "up", "down"}) finetuning.mutable_lora()->add_targets(target);
+  finetuning = ResolveFinetuning(finetuning, Config()).value();
+  const auto tuned = LanguageModel::Create(Config(), 3, finetuning).value(), plain = NewModel(),
+             merged = NewModel();
+  SingleProcess alone;
+  RoutingHealth health;
+  health.AddStep(Step(0, 0));
+  const auto cosine = [&](LanguageModel& model) {
+    return health.Measure(model, alone).value()[1].expert_cosine();
+  };
+  EXPECT_EQ(cosine(*tuned), cosine(*plain));  // B begins with zeros
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> uniform(0, 1);
+  std::map<std::string, std::span<float>> adapters, matrices;
+  for (Parameter& p : tuned->parameters()) {
+    if (p.name.find(".lora_") == std::string::npos) continue;
+    for (float& value : p.value) value = uniform(random);
+    adapters[p.name] = p.value;
+  }
+  for (Parameter& p : merged->parameters()) matrices[p.name] = p.value;
+  for (const AdapterSpec& adapter : AdaptersOf(Config(), finetuning)) {
+    MergeAdapter(adapter, AdapterScale(finetuning.lora()), adapters.at(adapter.a),
+                 adapters.at(adapter.b), matrices.at(adapter.matrix));
+  }
+  EXPECT_EQ(cosine(*tuned), cosine(*merged));
+  EXPECT_GT(cosine(*tuned), cosine(*plain) + 0.1);
 }
 
 TEST(RoutingHealthTest, IsEmptyBeforeUpcycling) {

@@ -76,20 +76,6 @@ absl::StatusOr<int> OpenLeft(const std::filesystem::path& path) {
   return descriptor;
 }
 
-// Calls `consume` with the blocks of the file, in order.
-template <class Consumer>
-absl::Status ForEachPiece(const std::filesystem::path& path, Consumer consume) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return SystemError("open", path, errno);
-  const absl::Cleanup close = [descriptor] { ::close(descriptor); };
-  std::string piece;
-  while (true) {
-    RETURN_IF_ERROR(ReadPiece(descriptor, path, &piece));
-    if (piece.empty()) return absl::OkStatus();
-    consume(piece);
-  }
-}
-
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path, int descriptor, Durability durability)
@@ -305,17 +291,34 @@ absl::Status CheckReplaceableFile(const std::filesystem::path& path) {
                    ", expected a regular file or a new name"));
 }
 
+absl::Status ReadInPieces(const std::filesystem::path& path,
+                          const std::function<absl::Status(std::string_view)>& consume) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return SystemError("open", path, errno);
+  const absl::Cleanup close = [descriptor] { ::close(descriptor); };
+  std::string piece;
+  while (true) {
+    RETURN_IF_ERROR(ReadPiece(descriptor, path, &piece));
+    if (piece.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(consume(piece));
+  }
+}
+
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
   std::string content;
-  RETURN_IF_ERROR(ForEachPiece(path, [&](const std::string& piece) { content += piece; }));
+  RETURN_IF_ERROR(ReadInPieces(path, [&](std::string_view piece) {
+    content += piece;
+    return absl::OkStatus();
+  }));
   return content;
 }
 
 absl::StatusOr<FileSummary> SummarizeFile(const std::filesystem::path& path) {
   FileSummary summary{path.filename().string()};
-  RETURN_IF_ERROR(ForEachPiece(path, [&](const std::string& piece) {
+  RETURN_IF_ERROR(ReadInPieces(path, [&](std::string_view piece) {
     summary.bytes += static_cast<int64_t>(piece.size());
     summary.crc32c = Crc32c(piece, summary.crc32c);
+    return absl::OkStatus();
   }));
   return summary;
 }

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -153,6 +154,11 @@ absl::Status CheckReplaceableFile(const std::filesystem::path& path);
 
 // Reads a whole file. NOT_FOUND if it does not exist.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path);
+
+// Calls `consume` with all bytes of a file, in order, at most 1 MiB at a time; returns its first
+// error, or that of reading. NOT_FOUND if the file does not exist.
+absl::Status ReadInPieces(const std::filesystem::path& path,
+                          const std::function<absl::Status(std::string_view piece)>& consume);
 
 // Computes length and CRC of an existing file, reading it in blocks.
 absl::StatusOr<FileSummary> SummarizeFile(const std::filesystem::path& path);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,34 +19,38 @@
 namespace braid {
 namespace {
 
-struct KeptLines {
-  std::string text;         // the complete lines of steps up to the one that was asked for
-  int64_t num_damaged = 0;  // lines among them that cannot be read, and are not in `text`
-};
-
-// A file that cannot be read is an error, not an empty one: it would be replaced.
-absl::StatusOr<KeptLines> LinesUpTo(const std::filesystem::path& path, int64_t step) {
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  if (absl::IsNotFound(text.status())) return KeptLines();
-  RETURN_IF_ERROR(text.status());
-  KeptLines kept;
-  int64_t newest = 0, unreadable = 0;
-  size_t begin = 0;
-  for (size_t end; (end = text->find('\n', begin)) != text->npos; begin = end + 1) {
-    const std::string line = text->substr(begin, end - begin);
+// Appends the complete lines of steps up to `step` to `kept`. Returns the number of lines among
+// them that cannot be read, which are left out. A file that cannot be read is an error, not an
+// empty one: it would be replaced.
+absl::StatusOr<int64_t> KeepLinesUpTo(const std::filesystem::path& path, int64_t step,
+                                      AtomicFile* kept) {
+  int64_t newest = 0, unreadable = 0, num_damaged = 0;
+  std::string line;
+  const auto keep_line = [&]() -> absl::Status {
     v1::StepMetrics metrics;
     if (!ParseMetricsLine(line, &metrics)) {
       ++unreadable;
-      continue;
+      return absl::OkStatus();
     }
-    if (metrics.step() > step) continue;
+    if (metrics.step() > step) return absl::OkStatus();
     newest = std::max(newest, metrics.step());
-    kept.num_damaged += std::exchange(unreadable, 0);
-    kept.text += line + "\n";
-  }
+    num_damaged += std::exchange(unreadable, 0);
+    return kept->Append(line + "\n");
+  };
+  // The file of a long run is larger than the memory that a rank can spare.
+  const absl::Status read = ReadInPieces(path, [&](std::string_view piece) -> absl::Status {
+    for (size_t end; (end = piece.find('\n')) != piece.npos; piece.remove_prefix(end + 1)) {
+      line += piece.substr(0, end);
+      RETURN_IF_ERROR(keep_line());
+      line.clear();
+    }
+    line += piece;
+    return absl::OkStatus();
+  });
+  if (!read.ok() && !absl::IsNotFound(read)) return read;
   // Unreadable lines at the end belong to later steps if none of these is missing.
-  if (newest < step) kept.num_damaged += unreadable;
-  return kept;
+  if (newest < step) num_damaged += unreadable;
+  return num_damaged;
 }
 
 // Copies the file to NAME.damaged, or to NAME.damaged-2 and so on where that exists.
@@ -53,8 +59,9 @@ absl::StatusOr<std::filesystem::path> KeepDamaged(const std::filesystem::path& p
   for (int i = 2; std::filesystem::exists(copy); ++i) {
     copy = absl::StrCat(path.string(), ".damaged-", i);
   }
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  RETURN_IF_ERROR(WriteFileAtomically(copy, bytes));
+  ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(copy));
+  RETURN_IF_ERROR(ReadInPieces(path, [&](std::string_view piece) { return file->Append(piece); }));
+  RETURN_IF_ERROR(file->Commit().status());
   return copy;
 }
 
@@ -71,14 +78,15 @@ std::string MetricsLine(const v1::StepMetrics& metrics) {
 
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::filesystem::path& path,
                                                              int64_t step, std::ostream* warnings) {
-  ASSIGN_OR_RETURN(const KeptLines kept, LinesUpTo(path, step));
-  if (kept.num_damaged > 0) {
+  ASSIGN_OR_RETURN(const auto kept, AtomicFile::Create(path));
+  ASSIGN_OR_RETURN(const int64_t num_damaged, KeepLinesUpTo(path, step, kept.get()));
+  if (num_damaged > 0) {
     ASSIGN_OR_RETURN(const std::filesystem::path copy, KeepDamaged(path));
-    *warnings << "warning: " << path.string() << ": " << kept.num_damaged
-              << " of the lines up to step " << step << " cannot be read and are left out; "
-              << copy.string() << " keeps the file as it was" << std::endl;
+    *warnings << "warning: " << path.string() << ": " << num_damaged << " of the lines up to step "
+              << step << " cannot be read and are left out; " << copy.string()
+              << " keeps the file as it was" << std::endl;
   }
-  RETURN_IF_ERROR(WriteFileAtomically(path, kept.text));
+  RETURN_IF_ERROR(kept->Commit().status());
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (descriptor < 0) return SystemError("open", path, errno);
   return std::unique_ptr<MetricsLog>(new MetricsLog(path, descriptor));

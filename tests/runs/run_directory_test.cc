@@ -165,14 +165,30 @@ TEST(MetricsLogTest, ReopeningLeavesOutOnlyTheDamagedLinesAndKeepsTheFile) {
   EXPECT_THAT(warnings.str(), HasSubstr(copy + "-2 keeps"));
 }
 
-TEST(MetricsLogTest, AFileThatCannotBeReadIsNotReplaced) {
+// Longer than the pieces in which it is read.
+TEST(MetricsLogTest, ReopeningALongFileKeepsItsBytes) {
   const RunDirectory run(NewDirectory("run"));
-  // A link to itself cannot be opened, while a rename over it would succeed.
-  std::filesystem::create_symlink(run.metrics().filename(), run.metrics());
-  const auto log = MetricsLog::Open(run.metrics(), 3);
-  ASSERT_FALSE(log.ok());
-  EXPECT_THAT(std::string(log.status().message()), HasSubstr("metrics.jsonl"));
-  EXPECT_TRUE(std::filesystem::is_symlink(run.metrics()));
+  std::string file;
+  int64_t steps = 0;
+  while (file.size() < (size_t{3} << 20)) file += MetricsLine(Metrics(++steps)) + "\n";
+  Append(run.metrics(), file + MetricsLine(Metrics(steps + 1)));  // cut before the newline
+  std::ostringstream warnings;
+  ASSERT_TRUE(MetricsLog::Open(run.metrics(), steps + 1, &warnings).ok());
+  EXPECT_TRUE(*ReadFile(run.metrics()) == file);
+  EXPECT_EQ(warnings.str(), "");
+}
+
+TEST(MetricsLogTest, AFileThatCannotBeReadIsNotReplaced) {
+  // A link to itself cannot be opened, and the first read of a process's memory fails with EIO. A
+  // rename over the links would succeed.
+  for (const char* target : {"metrics.jsonl", "/proc/self/mem"}) {
+    const RunDirectory run(NewDirectory("run"));
+    std::filesystem::create_symlink(target, run.metrics());
+    const auto log = MetricsLog::Open(run.metrics(), 3);
+    ASSERT_FALSE(log.ok());
+    EXPECT_THAT(std::string(log.status().message()), HasSubstr("metrics.jsonl"));
+    EXPECT_TRUE(std::filesystem::is_symlink(run.metrics()));
+  }
 }
 
 TEST(RunDirectoryTest, ExitReadsBack) {

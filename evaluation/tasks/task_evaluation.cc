@@ -15,6 +15,7 @@
 #include "evaluation/tasks/demonstration_set.h"
 #include "evaluation/tasks/random_order.h"
 #include "evaluation/tasks/task_figures.h"
+#include "evaluation/tasks/task_prompt.h"
 #include "evaluation/tasks/task_spec.h"
 
 namespace braid {
@@ -196,6 +197,10 @@ std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& mode
                  options.seed);
   if (options.active_experts > 0) {
     digest = Mix64(digest, static_cast<uint64_t>(options.active_experts));
+  }
+  // Earlier versions kept less of such prompts.
+  if (task.spec.has_free() && MaxAnswerTokens(task.spec) > model.context_length / 2) {
+    digest = Mix64(digest, uint64_t{1});
   }
   return options.answers_dir / absl::StrFormat("%s-%s-%016x.jsonl", task.spec.name(),
                                                RoutingName(options.routing), digest);

@@ -79,7 +79,11 @@ size_t GuessShots(Shots shots, const Prompts& bare, int64_t reserved, int64_t co
   return count;
 }
 
-int64_t Reserved(const v1::TaskSpec& spec) { return spec.has_free() ? MaxAnswerTokens(spec) : 0; }
+// Returns how much of the context is kept free for a written answer. At least half of it stays for
+// the prompt, however long answers may be.
+int64_t Reserved(const v1::TaskSpec& spec, int64_t context_length) {
+  return spec.has_free() ? std::min<int64_t>(MaxAnswerTokens(spec), context_length / 2) : 0;
+}
 
 }  // namespace
 
@@ -111,7 +115,7 @@ Question MakeQuestion(const LoadedTask& task, int64_t index, const Demonstration
                       const TextCodec& codec, int64_t context_length) {
   const TaskExample& example = task.examples[static_cast<size_t>(index)];
   const std::vector<const Demonstration*> shots = set.For(example);
-  const int64_t reserved = Reserved(task.spec);
+  const int64_t reserved = Reserved(task.spec, context_length);
   const auto encode = [&](size_t count) {
     return EncodeQuestion(task.spec, example, Shots(shots).first(count), codec);
   };
@@ -150,7 +154,7 @@ ScoredPrompt ReferencePrompt(const LoadedTask& task, int64_t index, const Demons
   const Shots shown = Shots(shots).first(static_cast<size_t>(num_shots));
   ScoredPrompt prompt =
       EncodePair(codec, PromptText(task.spec, shown, example.prompts[0]), reference);
-  Cut(context_length, Reserved(task.spec), &prompt);
+  Cut(context_length, Reserved(task.spec, context_length), &prompt);
   return prompt;
 }
 

@@ -38,9 +38,9 @@ struct Question {
 };
 
 // Builds a question whose context and continuation (for free answers: the tokens that may be
-// generated) fit into `context_length` tokens. If necessary, demonstrations are dropped, the last
-// drawn first; then the context is truncated on the left to no less than one token; then the
-// continuation likewise.
+// generated, at most half of all) fit into `context_length` tokens. If necessary, demonstrations
+// are dropped, the last drawn first; then the context is truncated on the left to no less than one
+// token; then the continuation likewise.
 Question MakeQuestion(const LoadedTask& task, int64_t example, const DemonstrationSet& shots,
                       const TextCodec& codec, int64_t context_length);
 

@@ -194,7 +194,19 @@ TEST(ExampleAnswerTest, FreeAnswersEndAtAStop) {
   EXPECT_EQ(say(" Ada Stone", kContext), "Ada Stone");  // EOS
   EXPECT_EQ(say("\nAda", kContext), "");
   EXPECT_EQ(say(" " + std::string(100, 'x'), kContext), std::string(31, 'x'));
-  EXPECT_EQ(say(" " + std::string(100, 'x'), 33), std::string(31, 'x'));
+  EXPECT_EQ(say(" " + std::string(100, 'x'), 33), std::string(15, 'x'));
+}
+
+TEST(ExampleAnswerTest, LongAnswersLeaveHalfOfTheContextForThePrompt) {
+  LoadedTask task = SampleTask("nq");
+  const DemonstrationSet none(task, 0, 0, ByteCodec());
+  const auto size = [&](int max_tokens, int64_t context) {
+    task.spec.mutable_free()->set_max_tokens(max_tokens);
+    return MakeQuestion(task, 0, none, ByteCodec(), context).prompts[0].context.size();
+  };
+  ASSERT_GT(size(5, kContext), 36u);
+  EXPECT_EQ(size(5, 41), 36u);
+  for (const int max_tokens : {20, 40, 41, 1000}) EXPECT_EQ(size(max_tokens, 41), 21u);
 }
 
 }  // namespace example_answer_test

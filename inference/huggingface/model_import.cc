@@ -126,6 +126,7 @@ absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::Mo
                      " of config.json; resize the embeddings or name the model's own tokenizer "
                      "with --tokenizer"));
   }
+  RETURN_IF_ERROR(CheckEndToken(file, *tokenizer));
   // That of a GPT2 is in config.json: its tokenizer's settings are the same for every model.
   if (!IsGpt2(*config)) {
     ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));

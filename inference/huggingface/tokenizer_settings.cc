@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
@@ -17,6 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kSettingsDeepestLevel = 12;
+constexpr char kTokenizerConfig[] = "tokenizer_config.json";
 
 // Returns a field; null if `object` has none.
 Json SettingOf(const Json& object, const char* name) {
@@ -25,7 +27,7 @@ Json SettingOf(const Json& object, const char* name) {
 
 // Reads tokenizer_config.json; null when there is none.
 absl::StatusOr<Json> ReadTokenizerConfig(const std::filesystem::path& tokenizer) {
-  const std::filesystem::path path = tokenizer.parent_path() / "tokenizer_config.json";
+  const std::filesystem::path path = tokenizer.parent_path() / kTokenizerConfig;
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return Json();
   RETURN_IF_ERROR(text.status());
@@ -73,6 +75,19 @@ absl::StatusOr<std::optional<std::string>> ReadChatJinja(const std::filesystem::
 }
 
 }  // namespace
+
+absl::Status CheckEndToken(const TokenizerFile& file, const Tokenizer& parsed) {
+  if (file.bytes.starts_with('{')) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
+  const std::optional<std::string> end = TextOfToken(SettingOf(config, "eos_token"));
+  if (!end || parsed.FindPiece(*end).has_value()) return absl::OkStatus();
+  const std::string own = parsed.Piece(parsed.eos_id());
+  return absl::UnimplementedError(absl::StrCat(
+      (file.path.parent_path() / kTokenizerConfig).string(), ": eos_token: got \"", *end,
+      "\", expected a piece of ", file.path.filename().string(), ", such as its own end \"", own,
+      "\": tokens added to a SentencePiece model are not supported; to end texts with \"", own,
+      "\", name a copy of the file in another directory with --tokenizer"));
+}
 
 absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed) {
   ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));

@@ -321,6 +321,20 @@ TEST_F(ModelImportTest, ErrorsNameMissingFiles) {
   EXPECT_OK(Import(request));
 }
 
+TEST_F(ModelImportTest, RefusesAnEndTokenThatIsNoPieceOfTheTokenizer) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  const fs::path path = source() / "tokenizer_config.json";
+  Json config = Json::parse(GetFile(path));
+  config["eos_token"] = {{"content", "<|im_end|>"}};
+  PutFile(path, config.dump());
+  EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("eos_token: got \"<|im_end|>\""),
+                                        testing::HasSubstr("expected a piece of tokenizer.model"),
+                                        testing::HasSubstr("--tokenizer")));
+  v1::ImportRequest request = Request();
+  request.set_tokenizer(TestTokenizerPath().string());
+  EXPECT_OK(Import(request));
+}
+
 TEST_F(ModelImportTest, RefusesATokenizerWithMorePiecesThanEmbeddings) {
   v1::ModelConfig config = ExportedConfig(1);
   PutSource(*RandomModel(config));

@@ -1,5 +1,6 @@
 #include "runs/metrics_reader.h"
 
+#include <cerrno>
 #include <iterator>
 
 #include "absl/strings/escaping.h"
@@ -33,8 +34,20 @@ std::string WrongEnd(const std::optional<ExitRecord>& exit, int64_t last_step) {
   return absl::StrCat("ends at step ", last_step, " of ", exit->step);
 }
 
+MetricsReader::MetricsReader(const RunDirectory& run)
+    : path_(run.metrics()), exit_(run.ReadExit()) {
+  errno = 0;
+  file_.open(path_, std::ios::binary);
+  if (!file_.is_open() && errno != ENOENT) read_error_ = SystemError("open", path_, errno);
+}
+
 bool MetricsReader::NextLine() {
-  if (line_number_ == last_line_ || !std::getline(file_, line_)) return false;
+  if (line_number_ == last_line_) return false;
+  errno = 0;
+  if (!std::getline(file_, line_)) {
+    if (file_.bad()) read_error_ = SystemError("read", path_, errno != 0 ? errno : EIO);
+    return false;
+  }
   if (file_.eof()) {
     is_cut_ = true;
     if (MayBecomeLine(line_)) return false;
@@ -55,7 +68,7 @@ absl::StatusOr<v1::StepMetrics> MetricsReader::Parse() const {
 }
 
 absl::Status MetricsReader::CheckEnd(int64_t last_step) const {
-  if (!file_.is_open()) return absl::OkStatus();
+  if (!read_error_.ok() || !file_.is_open()) return read_error_;
   const bool has_succeeded = exit_ && exit_->outcome == kSucceeded;
   std::string found = WrongEnd(exit_, last_step);
   if (found.empty() && has_succeeded && is_cut_) found = "ends with a line that is cut";

@@ -30,8 +30,7 @@ std::string WrongEnd(const std::optional<ExitRecord>& exit, int64_t last_step);
 //   RETURN_IF_ERROR(reader.CheckEnd(metrics.step()));
 class MetricsReader {
  public:
-  explicit MetricsReader(const RunDirectory& run)
-      : path_(run.metrics()), exit_(run.ReadExit()), file_(path_, std::ios::binary) {}
+  explicit MetricsReader(const RunDirectory& run);
 
   // Reads the next line; returns false at the end. A last line without newline is still being
   // written and is not read, unless it cannot become a line: then Parse returns its error.
@@ -43,6 +42,7 @@ class MetricsReader {
   // Parses the current line. DataLoss names file, line and offset when it is not a StepMetrics.
   absl::StatusOr<v1::StepMetrics> Parse() const;
 
+  // The error of the file system if the file could not be read, so that lines may be missing.
   // DataLoss, naming the file, when the run has succeeded but the file does not end with the line
   // of its last step. `last_step` is that of the last line, 0 without lines. Requires NextLine() to
   // have returned false.
@@ -57,6 +57,7 @@ class MetricsReader {
   // Read before the file: the trainer writes it after the last line.
   const std::optional<ExitRecord> exit_;
   std::ifstream file_;
+  absl::Status read_error_;
   std::string line_;
   int64_t line_number_ = 0;
   int64_t offset_ = 0;  // for the end of line_

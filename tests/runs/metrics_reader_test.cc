@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/file_error.h"
 #include "runs/metrics_line.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
@@ -41,6 +42,18 @@ class MetricsReaderTest : public testing::Test {
 TEST_F(MetricsReaderTest, MissingFileHasNoLines) {
   MetricsReader reader(run_);
   EXPECT_FALSE(reader.NextLine());
+}
+
+// A link to itself cannot be opened, and the first read of a process's memory fails.
+TEST_F(MetricsReaderTest, AFileThatCannotBeReadIsAnErrorAndNotAnEmptyOne) {
+  for (const char* target : {"metrics.jsonl", "/proc/self/mem"}) {
+    std::filesystem::remove(run_.metrics());
+    std::filesystem::create_symlink(target, run_.metrics());
+    MetricsReader reader(run_);
+    EXPECT_FALSE(reader.NextLine());
+    EXPECT_TRUE(IsSystemError(reader.CheckEnd(0))) << target << " " << reader.CheckEnd(0);
+    EXPECT_FALSE(run_.ReadMetrics(0).ok()) << target;
+  }
 }
 
 TEST_F(MetricsReaderTest, LineWithoutEndIsNotRead) {

@@ -240,9 +240,6 @@ TEST(MakePipelineServiceTest, ReportsAnInvalidHomeByName) {
   const auto service = MakePipelineService({.home = "/proc/nothing/here"});
   ASSERT_FALSE(service.ok());
   EXPECT_THAT(std::string(service.status().message()), HasSubstr("/proc/nothing"));
-  const auto other_bytes = MakePipelineService({.home = NewDirectory() / "caf\xE9"});
-  EXPECT_TRUE(absl::IsInvalidArgument(other_bytes.status())) << other_bytes.status();
-  EXPECT_THAT(std::string(other_bytes.status().message()), HasSubstr("caf\\xe9"));
 }
 
 }  // namespace pipeline_service_test

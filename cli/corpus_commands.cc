@@ -111,9 +111,7 @@ void AddSubmit(CommandLine& program) {
   fields.Add(command, "--embedding-field", "ingest.embedding_field");
   fields.Add(command, "--split-bytes", "ingest.split_bytes");
   fields.Add(command, "--strict", "ingest.strict");
-  fields.Add(command, "--tokenizer", "tokenizer.model_path")
-      ->transform(AbsolutePathValue())
-      ->check(NotEmpty("a file or directory"));
+  fields.Add(command, "--tokenizer", "tokenizer.model_path")->transform(AbsolutePathValue());
   fields.Add(command, "--vocab-size", "tokenizer.vocab_size");
   fields.Add(command, "--begin-with-bos", "tokenizer.begin_with_bos");
   fields.Add(command, "--embedder", "embedder.kind");

@@ -66,8 +66,8 @@ absl::Status ConfirmAndDelete(Session& session, const DeleteOptions& options, co
   if (!options.dry_run && !options.yes) {
     if (session.json || isatty(STDIN_FILENO) == 0) {
       return absl::InvalidArgumentError(
-          "the deletion was not confirmed: got neither a terminal nor --yes, expected --yes, or "
-          "--dry-run to see what would be deleted");
+          "the deletion was not confirmed: expected --yes, or --dry-run to see what would be "
+          "deleted; only a terminal is asked, and not with --json");
     }
     ASSIGN_OR_RETURN(const v1::DeletionResponse plan, call(/*dry_run=*/true));
     if (!UserAgrees(plan, options)) return absl::OkStatus();

@@ -62,6 +62,10 @@ void CheckRange(const FieldHelp& help, CLI::Option* option) {
   const FieldDescriptor& field = *help.field;
   const int64_t minimum = HasDefaultZero(help) ? 0 : 1;
   switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (field.is_repeated()) break;  // such as paths, whose readers name them
+      option->check(NotEmpty("text, or no " + option->get_name() + " for the default"));
+      break;
     case FieldDescriptor::CPPTYPE_INT32:
       if (field.is_repeated()) break;  // such as layers, which may count from the last
       option->check(IntegerBetween(minimum, std::numeric_limits<int32_t>::max()));
@@ -91,10 +95,17 @@ CLI::Validator FlagValue() {
       "");
 }
 
+// Returns the default as the flag takes it: "key-mean", not KEY_MEAN.
+std::string DefaultWord(const FieldHelp& help) {
+  const auto* const values = help.field->enum_type();
+  const bool is_value = values != nullptr && values->FindValueByName(help.default_value) != nullptr;
+  return is_value ? FlagWord(help.default_value) : help.default_value;
+}
+
 std::string HelpText(const FieldHelp& help, const std::string& full_path) {
   return absl::StrCat(
       help.summary,
-      help.default_value.empty() ? "" : absl::StrCat(" (default: ", help.default_value, ")"),
+      help.default_value.empty() ? "" : absl::StrCat(" (default: ", DefaultWord(help), ")"),
       full_path.empty() ? "" : absl::StrCat(" [", full_path, "]"));
 }
 

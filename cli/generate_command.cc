@@ -281,8 +281,8 @@ void AddSampling(CLI::App* command, GenerateOptions& options) {
   command->add_option("--seed", options.seed, "Seed of the sampler")
       ->capture_default_str()
       ->check(Seed());
-  command->add_option("--routing", options.routing,
-                      "Routing at inference: prompt or segment (default: prompt)");
+  command->add_option("--routing", options.routing, "Routing at inference (default: prompt)")
+      ->check(OneOf({"prompt", "segment"}));
   AddActiveExperts(command, &options.active_experts);
   AddRoutingSeed(command, &options.routing_seed);
   command->add_flag(

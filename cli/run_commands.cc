@@ -141,8 +141,7 @@ void AddTrain(CommandLine& program) {
             if (!model.empty()) model = ModelReference(model);
             return std::string();
           },
-          ""))
-      ->check(NotEmpty("a run or checkpoint directory"));
+          ""));
   fields.Add(command, "--experts", "model.routing.num_experts");
   fields.Add(command, "--segment-length", "model.routing.segment_length");
   fields.Add(command, "--attention-mask", "model.attention_mask");

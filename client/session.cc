@@ -13,6 +13,7 @@ namespace {
 std::string Json(const google::protobuf::Message& message, JsonLayout layout) {
   std::optional<std::string> json = MessageToJson(message, layout);
   BRAID_CHECK(json.has_value()) << message.GetTypeName();
+  if (json->ends_with('\n')) json->pop_back();  // protobuf ends indented messages with one
   return *std::move(json);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/directory_use.h"
+#include "base/file_error.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "control/run_status.h"
@@ -153,6 +154,9 @@ absl::StatusOr<std::vector<StoredItem>> HomeItems::Read(Detail detail) {
     StoredItem item = {.id = id, .is_run = true, .is_unlisted = true, .owns = {"runs/" + id}};
     item.uses = UsesOfRun(id, entry->path(), &item.uses_unknown);
     items.push_back(std::move(item));
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return SystemError("list", home_ / "runs", error.value());
   }
   for (StoredItem& item : Prepared()) items.push_back(std::move(item));
   SortForDeletion(&items);

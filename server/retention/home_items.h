@@ -32,6 +32,7 @@ class HomeItems {
   // Returns all jobs, runs and directories of prepared data, sorted for deletion. A run uses the
   // dataset and the model of its spec, as requested and as resolved; a job every path of its spec
   // within the home. A run directory that is not in the list of runs is an item that has not ended.
+  // Errors: those of the stores; as SystemError if HOME/runs cannot be listed.
   absl::StatusOr<std::vector<StoredItem>> Read(Detail detail);
 
  private:

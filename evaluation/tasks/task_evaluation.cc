@@ -198,9 +198,9 @@ std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& mode
   if (options.active_experts > 0) {
     digest = Mix64(digest, static_cast<uint64_t>(options.active_experts));
   }
-  // Earlier versions kept less of such prompts.
+  // Earlier versions kept less of such prompts. No number of active experts has this value.
   if (task.spec.has_free() && MaxAnswerTokens(task.spec) > model.context_length / 2) {
-    digest = Mix64(digest, uint64_t{1});
+    digest = Mix64(digest, ~uint64_t{0});
   }
   return options.answers_dir / absl::StrFormat("%s-%s-%016x.jsonl", task.spec.name(),
                                                RoutingName(options.routing), digest);

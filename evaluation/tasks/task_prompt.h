@@ -37,10 +37,10 @@ struct Question {
   bool shortened = false;
 };
 
-// Builds a question whose context and continuation (for free answers: the tokens that may be
-// generated, at most half of all) fit into `context_length` tokens. If necessary, demonstrations
-// are dropped, the last drawn first; then the context is truncated on the left to no less than one
-// token; then the continuation likewise.
+// Builds a question whose context and continuation (for free answers: the most tokens of an answer,
+// or half of `context_length` if that is less) fit into `context_length` tokens. If necessary,
+// demonstrations are dropped, the last drawn first; then the context is truncated on the left to no
+// less than one token; then the continuation likewise.
 Question MakeQuestion(const LoadedTask& task, int64_t example, const DemonstrationSet& shots,
                       const TextCodec& codec, int64_t context_length);
 

@@ -134,6 +134,13 @@ TEST_F(TaskEvaluationTest, OtherSettingsHaveTheirOwnAnswerFiles) {
   EXPECT_EQ(paths.size(), 7u);
   options.max_examples = 5;
   EXPECT_TRUE(paths.contains(path()));
+  // The mark of answers that may exceed half of the context is not a number of active experts.
+  task.spec = SampleTask("nq").spec;
+  options.active_experts = 1;
+  paths = {path()};
+  options.active_experts = 0;
+  model.context_length = 40;
+  EXPECT_FALSE(paths.contains(path()));
 }
 
 TEST_F(TaskEvaluationTest, TheExampleOfATornLineIsEvaluatedAgain) {

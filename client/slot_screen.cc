@@ -19,7 +19,7 @@ namespace braid {
 namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(300);
-// Runs with the same settings that may have been deleted, plus one.
+// At most this number of request ids is tried for a run; all but the last may be of deleted runs.
 constexpr int kMaxRequestIds = 100;
 
 class ClientLauncher : public RunLauncher {

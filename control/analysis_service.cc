@@ -132,8 +132,8 @@ absl::Status AnalysisServiceImpl::AskChild(const char* command, const Request& r
                                            int num_threads, grpc::ServerContext* context,
                                            Response* response) {
   ASSIGN_OR_RETURN(const PrincipalQuota::Place place, evaluations_.Take(PrincipalOf(*context)));
-  // Not by the child, which is killed when the call is cancelled. It repeats what fails here, and
-  // reports why.
+  // The service creates the parents, because the child is killed when the call is cancelled and
+  // could not remove them. If that fails, the child tries again and reports the error.
   CreatedParents parents;
   const std::filesystem::path output = request.output_dir();
   parents.Create(output.parent_path()).IgnoreError();

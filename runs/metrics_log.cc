@@ -37,7 +37,7 @@ absl::StatusOr<int64_t> KeepLinesUpTo(const std::filesystem::path& path, int64_t
     num_damaged += std::exchange(unreadable, 0);
     return kept->Append(line + "\n");
   };
-  // The file of a long run is larger than the memory that a rank can spare.
+  // The file of a long run may be larger than the memory that a rank can spare.
   const absl::Status read = ReadInPieces(path, [&](std::string_view piece) -> absl::Status {
     for (size_t end; (end = piece.find('\n')) != piece.npos; piece.remove_prefix(end + 1)) {
       line += piece.substr(0, end);

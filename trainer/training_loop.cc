@@ -324,13 +324,13 @@ absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* sp
   const int64_t num_tokens = state_.num_tokens + pass.num_tokens;
   if (spike->action() == v1::ROLLBACK) {
     heartbeat_.ShowOpening();
-    RETURN_IF_ERROR(writer_->Finish());  // this checkpoint may be the newest regular one
+    RETURN_IF_ERROR(writer_->Finish());  // what it writes may be the newest regular checkpoint
     // Spikes in a row are counted through rollbacks, or they would never end a run; the best
     // validation is in the metrics, and its checkpoint is kept.
     const int32_t num_consecutive = state_.spikes.num_consecutive;
     const ValidationHistory validation = state_.validation;
     state_ = TrainingState();  // frees the memory for the state that is read
-    state_.step = spike->step() - 1;
+    state_.step = spike->step() - 1;  // exit.json has it if the state cannot be read
     ASSIGN_OR_RETURN(state_,
                      RollbackState(spec_, spike->step(), directory_.checkpoints(), data_->key(),
                                    *environment_.communicator, *environment_.warnings));

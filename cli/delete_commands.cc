@@ -67,7 +67,7 @@ absl::Status ConfirmAndDelete(Session& session, const DeleteOptions& options, co
     if (session.json || isatty(STDIN_FILENO) == 0) {
       return absl::InvalidArgumentError(
           "the deletion was not confirmed: expected --yes, or --dry-run to see what would be "
-          "deleted; only a terminal is asked, and not with --json");
+          "deleted; braid asks for confirmation only on a terminal and without --json");
     }
     ASSIGN_OR_RETURN(const v1::DeletionResponse plan, call(/*dry_run=*/true));
     if (!UserAgrees(plan, options)) return absl::OkStatus();

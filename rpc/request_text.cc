@@ -22,8 +22,7 @@ absl::Status CheckText(const FieldDescriptor& field, const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat(
       std::string(field.name()), ": got \"", absl::CHexEscape(text.substr(0, kShownBytes)),
       text.size() > kShownBytes ? "..." : "",
-      "\", expected UTF-8; rename the directory or file, or convert the text with "
-      "iconv"));
+      "\", expected UTF-8; rename the directory or file, or convert the text with iconv"));
 }
 
 absl::Status CheckField(const Message& message, const FieldDescriptor& field) {

@@ -21,6 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "braid/v1/conversion.pb.h"
 #include "braid/v1/training.pb.h"
+#include "cli/arguments.h"
 #include "cli/command_table.h"
 #include "cli/field_flags.h"
 #include "cli/manual_page.h"
@@ -126,6 +127,7 @@ TEST(FieldFlagsTest, EnumsAreShownAndTakenAsWordsInAnyCase) {
   fields.Add(&app, "--split", "method");
   fields.Add(&app, "--layers", "layers")->delimiter(',');
   EXPECT_THAT(gate->get_type_name(), HasSubstr("linear|frozen|key-mean|"));
+  EXPECT_THAT(gate->get_description(), HasSubstr("(default: key-mean)"));
   EXPECT_THAT(gate->get_description(), testing::Not(HasSubstr("[")));
   for (const char* const words : {"--gate key-mean --split keys", "--gate KEY_MEAN --split KEYS",
                                   "--gate Key-Mean --split Keys"}) {
@@ -176,7 +178,10 @@ TEST_F(HelpTest, AliasFlagsShowTheSentencesOfTheirFields) {
       // These take the id of a job or lists of hosts, and describe that form.
       if (path == "dataset_dir" || path == "launch.hosts") continue;
       EXPECT_TRUE(absl::StartsWith(text, help->summary)) << text;
-      EXPECT_THAT(text, HasSubstr(help->default_value));
+      const auto* const values = help->field->enum_type();
+      const bool is_value =
+          values != nullptr && values->FindValueByName(help->default_value) != nullptr;
+      EXPECT_THAT(text, HasSubstr(is_value ? FlagWord(help->default_value) : help->default_value));
     }
   }
   for (const char* path :

@@ -367,6 +367,7 @@ TEST_P(CliAloneTest, TrainingPrintsAFailedRunAsJsonToo) {
   ASSERT_TRUE(run.is_object()) << failed.output;
   EXPECT_EQ(run.value("id", ""), "run-000001");
   EXPECT_EQ(run.value("state", ""), "RUN_FAILED");
+  EXPECT_TRUE(failed.output.ends_with("\n}\n")) << "indented JSON ends with one newline";
 }
 
 TEST_P(CliAloneTest, ProgramsOfThisMachineAreRefusedWithAServer) {

@@ -158,7 +158,7 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   if (!options.arms.empty()) add("--arms", absl::StrJoin(options.arms, ","));
   if (options.num_seeds > 0) add("--seeds", absl::StrCat(options.num_seeds));
   if (options.num_steps > 0) add("--steps", absl::StrCat(options.num_steps));
-  if (!options.config.file.empty()) add("--config", options.config.file);
+  if (!options.config.file.empty()) add("--config", AbsolutePath(options.config.file));
   for (const std::string& assignment : options.config.assignments) add("--set", assignment);
   for (const std::string& assignment : options.fields.Assignments()) add("--set", assignment);
   if (options.split_bytes) add("--split-bytes", absl::StrCat(*options.split_bytes));

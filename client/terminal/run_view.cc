@@ -79,7 +79,7 @@ std::string State(const v1::Run& run) {
   if (run.attempts() > 1) absl::StrAppend(&text, ", attempt ", run.attempts());
   if (!run.scheduler_job().empty()) absl::StrAppend(&text, ", job ", run.scheduler_job());
   // Callers without a token have this name.
-  if (run.principal() == "local") return absl::StrCat(text, ", launched locally");
+  if (run.principal() == "local") return absl::StrCat(text, ", launched without a token");
   if (!run.principal().empty()) absl::StrAppend(&text, ", launched by ", run.principal());
   return text;
 }

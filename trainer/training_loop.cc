@@ -329,7 +329,7 @@ absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* sp
     // validation is in the metrics, and its checkpoint is kept.
     const int32_t num_consecutive = state_.spikes.num_consecutive;
     const ValidationHistory validation = state_.validation;
-    state_ = TrainingState();  // frees the memory for the state that is read
+    state_ = TrainingState();         // frees the memory for the state that is read
     state_.step = spike->step() - 1;  // exit.json has it if the state cannot be read
     ASSIGN_OR_RETURN(state_,
                      RollbackState(spec_, spike->step(), directory_.checkpoints(), data_->key(),

@@ -14,7 +14,18 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class CliAloneTest : public CliFixture {};
+class CliAloneTest : public CliFixture {
+ protected:
+  // Returns the path of an mpirun that knows its version, and executes `script` when it is to start
+  // ranks.
+  std::string Mpirun(const std::string& script) {
+    const std::string path = File(
+        "mpirun",
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit\n" + script);
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Embedded, CliAloneTest, ::testing::Values(false));
 
 TEST_P(CliAloneTest, ExportsAndImportsModels) {
@@ -343,9 +354,8 @@ TEST_P(CliAloneTest, ListsAreJsonWhereAsked) {
 // The mpirun of this test sends the Ctrl-C itself, once doctor waits for it.
 TEST_P(CliAloneTest, CtrlCAtDoctorEndsTheRanksAndLeavesNoDirectory) {
   const fs::path shared = root_ / "shared", started = root_ / "started";
-  const std::string mpirun = File("mpirun", "#!/bin/sh\necho \"$@\" > '" + started.string() +
-                                                "'\nkill -INT $PPID\nexec sleep 600\n");
-  fs::permissions(mpirun, fs::perms::owner_all);
+  const std::string mpirun =
+      Mpirun("echo \"$@\" > '" + started.string() + "'\nkill -INT $PPID\nexec sleep 600\n");
   fs::create_directory(shared);
   ExpectError(Braid({"--mpirun", mpirun, "doctor", "--shared", shared.string()}), 130,
               {"interrupted"});
@@ -355,10 +365,7 @@ TEST_P(CliAloneTest, CtrlCAtDoctorEndsTheRanksAndLeavesNoDirectory) {
 
 TEST_P(CliAloneTest, TrainingPrintsAFailedRunAsJsonToo) {
   ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
-  const std::string mpirun = File("mpirun",
-                                  "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'mpirun (Open "
-                                  "MPI) 4.1.4'; exit; fi\nexit 1\n");
-  fs::permissions(mpirun, fs::perms::owner_all);
+  const std::string mpirun = Mpirun("exit 1\n");
   const Outcome failed = Braid({"--mpirun", mpirun, "--json", "train", "--data", "job-000001",
                                 "--segment-length", "16", "--steps", "2", "--threads", "1", "--set",
                                 "supervision.max_restarts=0", "--wait"});

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -126,15 +125,6 @@ TEST_F(DeletionTest, ARunThatIsMissingInTheListKeepsItsDataset) {
   // This is what the message says.
   fs::remove_all(directory);
   EXPECT_OK(Delete({job}));
-}
-
-// A run that is not seen could be using anything.
-TEST_F(DeletionTest, DeletesNothingWhileRunsCannotBeListed) {
-  const std::string job = home_.AddJob();
-  fs::remove(home_ / "runs");
-  std::ofstream(home_ / "runs") << "a file in the way";
-  EXPECT_FAILS(Delete({job}), StatusCode::kInvalidArgument, "runs");
-  EXPECT_TRUE(fs::exists(home_.Output("p1")));
 }
 
 TEST_F(DeletionTest, RefusesWhatHasNotEnded) {

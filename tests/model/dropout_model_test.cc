@@ -343,7 +343,7 @@ TEST(ConsistencyLossTest, DivergenceHasItsCoefficient) {
   for (size_t i = begin; i < begin + norm.value.size(); ++i) {
     gained += double{much.gradient[i]} - little.gradient[i];
   }
-  // Half of the loss, and 2 more of the divergence.
+  // The coefficients differ by 2, and half of each weighs the gradient of the divergence.
   EXPECT_NEAR(gained, slope, 0.02 * slope);
 }
 

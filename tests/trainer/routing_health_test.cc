@@ -104,7 +104,7 @@ TEST(RoutingHealthTest, IdenticalExpertsOfALayerHaveCosineOne) {
   EXPECT_NEAR(layers[1].expert_cosine(), 1, 1e-9);
 }
 
-// Adapters add B A to the matrices of each expert; they are no matrices of their own.
+// An adapter is part of the weights of its expert, W + s B A, not a further matrix to compare.
 TEST(RoutingHealthTest, CosinesAreThoseOfExpertsWithTheirAdapters) {
   v1::Finetuning finetuning;
   finetuning.mutable_lora()->set_rank(2);

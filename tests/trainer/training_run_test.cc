@@ -14,28 +14,40 @@
 namespace braid {
 namespace training_run_test {
 
-// Rank 0 of two. The other one is gone, which the first collective call reports.
-class LostRank final : public Communicator {
+// Rank 0 of `world_size`, which answers all collective calls alike.
+class UniformRank : public Communicator {
  public:
-  explicit LostRank(RunDirectory run) : run_(std::move(run)) {}
+  explicit UniformRank(int world_size) : world_size_(world_size) {}
 
   int rank() const override { return 0; }
-  int world_size() const override { return 2; }
-  absl::Status AllReduceSum(std::span<float>) override { return Lost(); }
-  absl::Status AllReduceSum(std::span<double>) override { return Lost(); }
-  absl::Status ReduceSum(std::span<float>, int) override { return Lost(); }
-  absl::Status AllGatherShards(std::span<float>) override { return Lost(); }
-  absl::Status Broadcast(std::span<char>, int) override { return Lost(); }
-  absl::Status Barrier() override { return Lost(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override { return Lost(); }
+  int world_size() const override { return world_size_; }
+  absl::Status AllReduceSum(std::span<float>) override { return Answer(); }
+  absl::Status AllReduceSum(std::span<double>) override { return Answer(); }
+  absl::Status ReduceSum(std::span<float>, int) override { return Answer(); }
+  absl::Status AllGatherShards(std::span<float>) override { return Answer(); }
+  absl::Status Broadcast(std::span<char>, int) override { return Answer(); }
+  absl::Status Barrier() override { return Answer(); }
   void Abort(int) override {}
+
+ private:
+  virtual absl::Status Answer() = 0;
+
+  const int world_size_;
+};
+
+// Rank 0 of two. The other one is gone, which the first collective call reports.
+class LostRank final : public UniformRank {
+ public:
+  explicit LostRank(RunDirectory run) : UniformRank(2), run_(std::move(run)) {}
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override { return Answer(); }
 
   // What exit.json held at that call.
   const std::optional<ExitRecord>& seen() const { return seen_; }
   bool called() const { return called_; }
 
  private:
-  absl::Status Lost() {
+  absl::Status Answer() override {
     if (!called_) seen_ = run_.ReadExit();
     called_ = true;
     return absl::UnavailableError("the other rank is gone");
@@ -64,25 +76,16 @@ TEST(TrainingRunTest, KeepsTheResultOfAnotherRankAndRemovesThatOfAnEarlierAttemp
 }
 
 // A run of one rank whose memory is exhausted at a call.
-class ExhaustedRank final : public Communicator {
+class ExhaustedRank final : public UniformRank {
  public:
-  explicit ExhaustedRank(int calls) : calls_left_(calls) {}
+  explicit ExhaustedRank(int calls) : UniformRank(1), calls_left_(calls) {}
 
-  int rank() const override { return 0; }
-  int world_size() const override { return 1; }
-  absl::Status AllReduceSum(std::span<float>) override { return Count(); }
-  absl::Status AllReduceSum(std::span<double>) override { return Count(); }
-  absl::Status ReduceSum(std::span<float>, int) override { return Count(); }
-  absl::Status AllGatherShards(std::span<float>) override { return Count(); }
-  absl::Status Broadcast(std::span<char>, int) override { return Count(); }
-  absl::Status Barrier() override { return Count(); }
   absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override {
     return std::make_unique<SingleProcess>();
   }
-  void Abort(int) override {}
 
  private:
-  absl::Status Count() {
+  absl::Status Answer() override {
     if (--calls_left_ == 0) throw std::bad_alloc();
     return absl::OkStatus();
   }

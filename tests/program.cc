@@ -183,4 +183,12 @@ bool WaitUntil(const std::function<bool()>& condition, milliseconds limit) {
   return true;
 }
 
+void RemoveDirectory(const fs::path& directory) {
+  WaitUntil([&] {
+    std::error_code error;
+    fs::remove_all(directory, error);
+    return !error && !fs::exists(directory);
+  });
+}
+
 }  // namespace braid

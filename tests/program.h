@@ -78,6 +78,10 @@ std::string TextBetween(std::string_view text, std::string_view before, std::str
 bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(30));
 
+// Deletes a directory with its content, again while other processes change it: a supervisor writes
+// its last status after `braid train --wait` has returned.
+void RemoveDirectory(const std::filesystem::path& directory);
+
 }  // namespace braid
 
 #endif  // BRAID_TESTS_PROGRAM_H_

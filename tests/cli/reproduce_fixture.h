@@ -77,11 +77,7 @@ class ReproduceFixture : public ::testing::Test {
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     root_ = name;
   }
-  void TearDown() override {
-    // Trainers of a killed command may still write.
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
+  void TearDown() override { RemoveDirectory(root_); }
 
   std::unique_ptr<TestProgram> Start(Arguments arguments) const {
     arguments.insert(arguments.begin(), {BRAID_BIN_DIR "/braid", "--home", home()});

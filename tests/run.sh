@@ -6,5 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./deploy/build.sh
+# Programs that find these set do not restart themselves to set them: to load LibTorch takes a second.
+export OMP_WAIT_POLICY=passive OPENBLAS_THREAD_TIMEOUT=20
 # Many tests wait for processes: one more than there are cores keeps all cores busy.
 exec ctest --test-dir build --output-on-failure --parallel "$(($(nproc) + 1))" -LE 'nightly|containers|packages' "$@"

@@ -183,8 +183,8 @@ bool WaitUntil(const std::function<bool()>& condition, milliseconds limit) {
   return true;
 }
 
-void RemoveDirectory(const fs::path& directory) {
-  WaitUntil([&] {
+bool RemoveDirectory(const fs::path& directory) {
+  return WaitUntil([&] {
     std::error_code error;
     fs::remove_all(directory, error);
     return !error && !fs::exists(directory);

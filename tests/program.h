@@ -79,8 +79,8 @@ bool WaitUntil(const std::function<bool()>& condition,
                std::chrono::milliseconds limit = std::chrono::seconds(30));
 
 // Deletes a directory with its content, again while other processes change it: a supervisor writes
-// its last status after `braid train --wait` has returned.
-void RemoveDirectory(const std::filesystem::path& directory);
+// its last status after `braid train --wait` has returned. Returns whether it is gone within 30 s.
+bool RemoveDirectory(const std::filesystem::path& directory);
 
 }  // namespace braid
 

@@ -14,12 +14,13 @@ namespace braid {
 
 class Communicator;
 
-// Returns the newest checkpoint in `checkpoints` that verifies and whose step `preferred` accepts,
-// or else the newest of the others, the same on every rank. Collective; each rank reads a share of
-// every checkpoint that is examined. Rank 0 writes a line about each damaged checkpoint to its
-// `warnings`. Returns nullopt if there is no checkpoint. Errors: DataLoss if all checkpoints are
-// damaged; Unavailable after EIO, because a restarted run may be able to read the file; otherwise
-// that of the failed call, such as ResourceExhausted for too many open files.
+// Returns the newest undamaged checkpoint in `checkpoints` whose step `preferred` accepts,
+// otherwise the newest undamaged one; nullopt if the directory has no checkpoints. All ranks must
+// call this function, and all get the same result. Each rank reads a part of every checkpoint that
+// is verified. Rank 0 writes a line to `warnings` for each damaged checkpoint. Errors:
+//   DataLoss: every checkpoint is damaged.
+//   Unavailable: reading failed with EIO, and may succeed after a restart.
+//   Other codes: the error of the failed call, such as ResourceExhausted for too many open files.
 absl::StatusOr<std::optional<std::filesystem::path>> AgreeOnNewestGoodCheckpoint(
     Communicator& communicator, const std::filesystem::path& checkpoints, std::ostream& warnings,
     const std::function<bool(int64_t step)>& preferred = [](int64_t) { return true; });

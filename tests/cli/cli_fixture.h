@@ -51,7 +51,7 @@ class CliFixture : public ::testing::TestWithParam<bool> {
       server_->Signal(SIGTERM);
       EXPECT_EQ(server_->Wait(), 0) << server_->err();
     }
-    RemoveDirectory(root_);
+    EXPECT_TRUE(RemoveDirectory(root_));
   }
 
   void StartServer() {

@@ -77,7 +77,7 @@ class ReproduceFixture : public ::testing::Test {
     ASSERT_NE(mkdtemp(name.data()), nullptr);
     root_ = name;
   }
-  void TearDown() override { RemoveDirectory(root_); }
+  void TearDown() override { EXPECT_TRUE(RemoveDirectory(root_)); }
 
   std::unique_ptr<TestProgram> Start(Arguments arguments) const {
     arguments.insert(arguments.begin(), {BRAID_BIN_DIR "/braid", "--home", home()});

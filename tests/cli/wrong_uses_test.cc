@@ -157,7 +157,7 @@ class WrongUsesTest : public ::testing::Test {
     ASSERT_NO_FATAL_FAILURE(PrepareHome());
     DamageCopies();
   }
-  void TearDown() override { RemoveDirectory(root_); }
+  void TearDown() override { EXPECT_TRUE(RemoveDirectory(root_)); }
 
   void WriteInputs() {
     WriteFile(root_ / "corpus.jsonl", CorpusText());

@@ -1,5 +1,5 @@
 // A run whose newest checkpoint is damaged: every command that uses its model warns and names the
-// step in its result, or refuses. With the services in the process and with a braidd.
+// step in its result, or refuses. All use a braidd but the last test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ struct Outcome {
   std::string out, err;
 };
 
-class DamagedCheckpointTest : public testing::TestWithParam<bool> {
+class DamagedCheckpointTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     trained_ = new fs::path(TrainTextRun(10).root());
@@ -62,7 +62,6 @@ class DamagedCheckpointTest : public testing::TestWithParam<bool> {
   }
 
   void SetUp() override {
-    if (!GetParam()) return;
     server_.emplace(Arguments{BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home",
                               (root_ / "home").string(), "--allow", root_.string(), "--allow",
                               BRAID_TESTS_DIR, "--allow", trained_->parent_path().string(),
@@ -89,17 +88,23 @@ class DamagedCheckpointTest : public testing::TestWithParam<bool> {
   }
 
   Outcome Braid(const Arguments& arguments) const {
-    Arguments all = {BRAID_BIN_DIR "/braid", "--home", (root_ / "home").string()};
-    if (!address_.empty()) all.insert(all.end(), {"--server", address_});
+    Arguments all = {BRAID_BIN_DIR "/braid", "--home", root_ / "home", "--server", address_};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    TestProgram program(all);
+    return Run(all);
+  }
+
+  static Outcome Run(const Arguments& arguments) {
+    TestProgram program(arguments);
     const int exit_code = program.Wait();
     return {exit_code, program.out(), program.err()};
   }
 
   // Runs a command that must succeed with a warning, and returns its output.
   std::string Warned(const Arguments& arguments) const {
-    const Outcome outcome = Braid(arguments);
+    return OutputAfterWarning(Braid(arguments), arguments);
+  }
+
+  static std::string OutputAfterWarning(const Outcome& outcome, const Arguments& arguments) {
     EXPECT_EQ(outcome.exit_code, 0) << arguments[0] << ": " << outcome.err;
     EXPECT_THAT(outcome.err,
                 AllOf(HasSubstr("braid: warning: "), HasSubstr(kNote),
@@ -139,7 +144,7 @@ class DamagedCheckpointTest : public testing::TestWithParam<bool> {
 fs::path* DamagedCheckpointTest::trained_ = nullptr;
 fs::path* DamagedCheckpointTest::trained_dense_ = nullptr;
 
-TEST_P(DamagedCheckpointTest, PerplexityAndReportNameTheStep) {
+TEST_F(DamagedCheckpointTest, PerplexityAndReportNameTheStep) {
   DamageNewest();
   const json used = json::parse(Warned({"eval", "perplexity", run_, "--json"}));
   ExpectSource(used["evaluations"][0]["source"]);
@@ -154,7 +159,7 @@ TEST_P(DamagedCheckpointTest, PerplexityAndReportNameTheStep) {
   EXPECT_THAT(*ReadFile(page), AllOf(HasSubstr(kNote), HasSubstr("at step 10")));
 }
 
-TEST_P(DamagedCheckpointTest, TasksNameTheStep) {
+TEST_F(DamagedCheckpointTest, TasksNameTheStep) {
   DamageNewest();
   const json result = json::parse(
       Warned({"eval", "tasks", run_, "--data", BRAID_TESTS_DIR "/evaluation/tasks/samples",
@@ -162,14 +167,14 @@ TEST_P(DamagedCheckpointTest, TasksNameTheStep) {
   ExpectSource(result["source"]);
 }
 
-TEST_P(DamagedCheckpointTest, RoutingAnalysisAndItsPageNameTheStep) {
+TEST_F(DamagedCheckpointTest, RoutingAnalysisAndItsPageNameTheStep) {
   DamageNewest();
   const fs::path page = root_ / "routing.html";
   ExpectSource(json::parse(Warned({"analyze", "routing", run_, "-o", page, "--json"}))["source"]);
   EXPECT_THAT(*ReadFile(page), HasSubstr(kNote));
 }
 
-TEST_P(DamagedCheckpointTest, ExpertsAnalysisAndItsPageNameTheStep) {
+TEST_F(DamagedCheckpointTest, ExpertsAnalysisAndItsPageNameTheStep) {
   DamageNewest();
   const fs::path page = root_ / "experts.html";
   const Arguments command = {"analyze", "experts", dense_run_, "--experts",
@@ -178,7 +183,7 @@ TEST_P(DamagedCheckpointTest, ExpertsAnalysisAndItsPageNameTheStep) {
   EXPECT_THAT(*ReadFile(page), HasSubstr(kNote));
 }
 
-TEST_P(DamagedCheckpointTest, ExpertsAnalysisNamesCheckpointsThatItCannotCompare) {
+TEST_F(DamagedCheckpointTest, ExpertsAnalysisNamesCheckpointsThatItCannotCompare) {
   Damage(CheckpointOf(dense_run_, 10));
   Arguments command = {"analyze", "experts", dense_run_, "--experts", "4", "--json"};
   const Outcome outcome = Braid(command);
@@ -196,14 +201,14 @@ TEST_P(DamagedCheckpointTest, ExpertsAnalysisNamesCheckpointsThatItCannotCompare
   EXPECT_THAT(strict.err, HasSubstr("step-00000010 is damaged"));
 }
 
-TEST_P(DamagedCheckpointTest, LayersAnalysisAndItsPageNameTheStep) {
+TEST_F(DamagedCheckpointTest, LayersAnalysisAndItsPageNameTheStep) {
   DamageNewest();
   const fs::path page = root_ / "layers.html";
   ExpectSource(json::parse(Warned(Layers({"-o", page, "--json"})))["source"]);
   EXPECT_THAT(*ReadFile(page), HasSubstr(kNote));
 }
 
-TEST_P(DamagedCheckpointTest, ConversionsNameTheStep) {
+TEST_F(DamagedCheckpointTest, ConversionsNameTheStep) {
   DamageNewest();
   const Arguments command = {"convert",   dense_run_, "-o",    root_ / "experts",
                              "--experts", "4",        "--json"};
@@ -211,7 +216,7 @@ TEST_P(DamagedCheckpointTest, ConversionsNameTheStep) {
   EXPECT_THAT(*ReadFile(root_ / "experts/conversion.textproto"), HasSubstr("step-00000010"));
 }
 
-TEST_P(DamagedCheckpointTest, GeneratedTextNamesTheStep) {
+TEST_F(DamagedCheckpointTest, GeneratedTextNamesTheStep) {
   DamageNewest();
   const Arguments one = {"generate", run_, "--prompt", "the", "--max-tokens", "3"};
   Warned(one);
@@ -234,7 +239,7 @@ TEST_P(DamagedCheckpointTest, GeneratedTextNamesTheStep) {
   EXPECT_EQ(num_lines, 2) << "one for each prompt";
 }
 
-TEST_P(DamagedCheckpointTest, ExportRefusesUnlessAllowed) {
+TEST_F(DamagedCheckpointTest, ExportRefusesUnlessAllowed) {
   DamageNewest();
   const fs::path output = root_ / "llama";
   const Outcome refused = Braid({"export", run_, "-o", output});
@@ -247,7 +252,7 @@ TEST_P(DamagedCheckpointTest, ExportRefusesUnlessAllowed) {
   EXPECT_TRUE(fs::exists(output / "config.json"));
 }
 
-TEST_P(DamagedCheckpointTest, StrictRefusesEverywhere) {
+TEST_F(DamagedCheckpointTest, StrictRefusesEverywhere) {
   DamageNewest();
   const std::vector<Arguments> commands = {
       {"eval", "perplexity", run_},
@@ -269,7 +274,7 @@ TEST_P(DamagedCheckpointTest, StrictRefusesEverywhere) {
   }
 }
 
-TEST_P(DamagedCheckpointTest, IntactRunGivesNoWarning) {
+TEST_F(DamagedCheckpointTest, IntactRunGivesNoWarning) {
   for (const Arguments& command :
        {Arguments{"eval", "perplexity", run_, "--strict", "--json"},
         Arguments{"generate", run_, "--prompt", "the", "--max-tokens", "1", "--strict", "--json"},
@@ -281,10 +286,17 @@ TEST_P(DamagedCheckpointTest, IntactRunGivesNoWarning) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Services, DamagedCheckpointTest, testing::Bool(),
-                         [](const testing::TestParamInfo<bool>& services) {
-                           return services.param ? "InBraidd" : "InProcess";
-                         });
+TEST_F(DamagedCheckpointTest, ServicesInTheProcessOfACommandDoTheSame) {
+  DamageNewest();
+  const Arguments command = {BRAID_BIN_DIR "/braid", "--home", root_ / "alone", "eval",
+                             "perplexity",           run_,     "--json"};
+  ExpectSource(json::parse(OutputAfterWarning(Run(command), command))["evaluations"][0]["source"]);
+  Arguments strict = command;
+  strict.push_back("--strict");
+  const Outcome refused = Run(strict);
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("step-00000020 is damaged"));
+}
 
 }  // namespace damaged_checkpoint_test
 }  // namespace braid

@@ -44,14 +44,14 @@ void ExpectNumbers(const json& reproduction) {
 TEST_F(ReproduceCommandTest, TestsEveryClaimAndReusesResults) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/true);
   const Arguments command = {"reproduce", corpus.string(), "--steps",
-                             "20",        "--output",      (root_ / "result").string(),
+                             "10",        "--output",      (root_ / "result").string(),
                              "--json"};
   const Outcome first = Run(command);
   ASSERT_EQ(first.exit_code, 0) << first.errors;
   json reproduction = json::parse(first.output);
   ExpectNumbers(reproduction);
   EXPECT_EQ(reproduction["domains"].size(), 3);
-  EXPECT_EQ(reproduction["num_steps"], 20);
+  EXPECT_EQ(reproduction["num_steps"], 10);
   EXPECT_EQ(Contents(root_ / "result" / "reproduction.json"), first.output);
   EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
               AllOf(HasSubstr("</html>"), HasSubstr("kitchen")));
@@ -79,7 +79,7 @@ TEST_F(ReproduceCommandTest, TestsEveryClaimAndReusesResults) {
 TEST_F(ReproduceCommandTest, ContinuesAfterAKillAndClustersUnlabeledText) {
   const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 2'000'000, /*labeled=*/false);
   const Arguments command = {"reproduce", corpus.string(), "--steps",
-                             "20",        "--arms",        "dense,moe,prefix"};
+                             "10",        "--arms",        "dense,moe,prefix"};
   const auto interrupted = Start(command);
   WaitForRun("run-000001");
   interrupted->Signal(SIGINT);

@@ -128,7 +128,7 @@ class ListSearchTest : public testing::TestWithParam<ListArithmetic> {
 
 TEST_P(ListSearchTest, EqualsComparingWithEveryDocumentOfTheListsProbed) {
   for (int32_t d : {3, 16, 61}) {
-    Make(1500, d, 30, 1 + d);
+    Make(900, d, 30, 1 + d);
     for (int64_t probes : {1, 4, 30}) {
       for (int32_t k : {1, 7, 20}) ExpectBruteForce(Find(k, probes), k, probes);
     }
@@ -137,8 +137,8 @@ TEST_P(ListSearchTest, EqualsComparingWithEveryDocumentOfTheListsProbed) {
 
 TEST_P(ListSearchTest, EqualsExactSearchForTextsOfFewWords) {
   for (const int num_entries : {1, 3, 5}) {
-    values_ = SparseVectors(2500, 256, num_entries, 21);
-    vectors_ = {values_, 2500, 256};
+    values_ = SparseVectors(1200, 256, num_entries, 21);
+    vectors_ = {values_, 1200, 256};
     auto centroids = TrainCentroids(vectors_, 8, 1, nullptr);
     ASSERT_TRUE(centroids.ok()) << centroids.status();
     lists_ = std::make_unique<InvertedLists>(

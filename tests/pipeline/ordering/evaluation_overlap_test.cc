@@ -51,7 +51,7 @@ TEST(EvaluationOverlapTest, FindsAllPlantedOverlapsAndNoOtherDocument) {
   for (int i = 0; i < 300; ++i) examples.push_back(Words(8 + i % 30, 2000, &random));
   std::vector<std::string> texts;
   std::set<uint32_t> planted;
-  for (uint32_t i = 0; i < 100000; ++i) {
+  for (uint32_t i = 0; i < 20000; ++i) {
     std::string text = Words(30, 2000, &random);
     const std::string& example = examples[i % examples.size()];
     if (i % 40 == 0 && i % examples.size() % 30 >= 5) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -18,6 +19,7 @@
 #include "formats/tokenizer.h"
 #include "pipeline/stages/provenance.h"
 #include "pipeline/supervised/supervised_dataset.h"
+#include "runs/mixture_spec.h"
 #include "runs/run_directory.h"
 
 namespace braid {
@@ -172,6 +174,10 @@ absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session
   if (!info.supervised) return std::nullopt;
   subject.order.dataset_key = info.key;
   subject.order.num_instances = info.num_instances;
+  if (named && named->run.spec().batch().has_warmup()) {
+    subject.order.mixture = std::make_shared<MixtureSchedule>(
+        ScheduleOfMixture(named->run.spec(), std::span(&info, 1)));
+  }
   return subject;
 }
 

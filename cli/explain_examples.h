@@ -22,9 +22,8 @@ struct SupervisedSubject {
   DataOrder order;
 };
 
-// Returns the supervised dataset that `id` names, a dataset directory, or the id or
-// directory of a run on one; nullopt for
-// any other id. Errors: those of GetRun and ReadDatasetInfo.
+// Returns the supervised dataset that `id` names, a dataset directory, or the id or directory of a
+// run on one; nullopt for any other id. Errors: those of GetRun and ReadDatasetInfo.
 absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
                                                                 const std::string& id);
 

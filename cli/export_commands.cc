@@ -52,8 +52,8 @@ absl::StatusOr<std::string> BakedPrompt(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
-// Says why experts that tokens choose are not a stock Mixtral. The checkpoint of a server may not
-// be readable from here; nothing is said then.
+// Prints why experts that tokens choose are not a stock Mixtral; nothing when the checkpoint, such
+// as one on a server, cannot be read from here.
 void PrintExpertLayout(const v1::ExportResponse& response, std::ostream& out) {
   if (!response.architecture().starts_with("BraidSoftMoe")) return;
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(response.source().checkpoint());
@@ -79,7 +79,7 @@ void WarnOfMask(const fs::path& directory, std::ostream& out) {
       << ", so there documents see each other: give them one document per sequence" << std::endl;
 }
 
-// Says why an export of a SentencePiece model has no tokenizer.json.
+// Prints why an export of a SentencePiece model has no tokenizer.json.
 void WarnOfMissingTokenizerJson(const v1::ExportResponse& response, std::ostream& out) {
   const fs::path directory = response.output_dir();
   std::error_code error;

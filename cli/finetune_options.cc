@@ -311,7 +311,9 @@ absl::StatusOr<v1::RunSpec> FinetuneOptions::Spec() const {
   if (spec.num_steps() == 0 && !spec.has_length()) {
     spec.mutable_length()->set_epochs(epochs > 0 ? epochs : kDefaultEpochs);
   } else if (epochs > 0) {
-    return absl::InvalidArgumentError("--epochs: got both --epochs and --steps, expected one");
+    return absl::InvalidArgumentError(
+        "--epochs: got another length too (--steps, --set or --config), expected one; leave one "
+        "out");
   }
   if (!validate_every.empty()) {
     ASSIGN_OR_RETURN(*spec.mutable_validation()->mutable_every(),

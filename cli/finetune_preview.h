@@ -35,7 +35,8 @@ void PrintEncodedExample(const std::string& place, std::span<const int32_t> toke
 // Prints three training examples: the first, the middle and the last one.
 void PrintEncodedExamples(const FinetuneData& data, std::ostream& out);
 
-// Returns the same as JSON.
+// Returns the plan, its counts and three encoded examples as JSON (braid finetune --dry-run
+// --json).
 nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps);
 
 }  // namespace braid

@@ -41,9 +41,9 @@ inline constexpr PipelineRates kStatedRates = {
 double MeasureProductGflops();
 
 // Embeds made-up documents, searches their neighbors through IVF,Flat with few and with all lists
-// and orders them, then measures the other stages on some of them (stage_bench.h); fewer than
-// `most` has on slow machines and of many dimensions, so that it takes about 12 s on two idle
-// cores. Requires at least 1,000 documents. Cancelled after Ctrl-C if the program catches it.
+// and orders them, then measures the other stages on some of them (stage_bench.h). Uses fewer
+// documents than most.documents on slow machines and for many dimensions, to take about 12 s on two
+// idle cores. Requires at least 1,000 documents. Cancelled after Ctrl-C if the program catches it.
 absl::StatusOr<PipelineRates> MeasurePipeline(const BenchSizes& most);
 
 // A corpus to forecast: N documents of B bytes and T tokens with vectors of d dimensions, the share

@@ -118,9 +118,8 @@ void NoteJobsAhead(PipelineClient& client, const std::string& id, ProgressBoard&
 }
 
 double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
-  if (metrics.tokens_per_second() <= 0 || metrics.step() <= 0) return -1;
-  const double tokens_per_step = static_cast<double>(metrics.num_tokens()) / metrics.step();
-  return (num_steps - metrics.step()) * tokens_per_step / metrics.tokens_per_second();
+  if (metrics.step_seconds() <= 0 || metrics.step() <= 0) return -1;
+  return static_cast<double>(num_steps - metrics.step()) * metrics.step_seconds();
 }
 
 // As FollowRun, with errors as the service returns them.

@@ -51,8 +51,9 @@ absl::StatusOr<v1::Job> CompleteJob(PipelineClient& client, const v1::SubmitCorp
 // Returns "similarity order: 55,094 instances, adjacent cosine 0.271" for a job that succeeded.
 std::string OrderText(const v1::Job& job);
 
-// Returns OK for a job or run that succeeded, and otherwise an error with the command that resumes
-// it.
+// Return OK for a job or run that succeeded; Aborted, with its error, when it failed; Cancelled,
+// with the command that resumes it, when it was canceled or stopped; Unavailable when it has not
+// ended.
 absl::Status JobOutcome(const v1::Job& job);
 absl::Status RunOutcome(const v1::Run& run);
 

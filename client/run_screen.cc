@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "base/clock.h"
 #include "client/follow.h"
 #include "client/session.h"
 #include "client/terminal/run_view.h"
@@ -24,8 +23,6 @@ namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(500);
 constexpr int64_t kEventsOfHistory = 200;
-
-double UnixNow() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
 // Reads the newest events of the run, as many as its loss curve shows.
 LossHistory HistoryOf(TrainingClient& client, const std::string& id) {
@@ -81,7 +78,7 @@ absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::strin
   const auto show = [&](const v1::Run& run) {
     if (run.has_latest()) history.Add(run.latest());
     // Leaves the last column free, since a full line could wrap.
-    lines = RunLines(run, history, UnixNow(), TerminalWidth(STDOUT_FILENO) - 1);
+    lines = RunLines(run, history, UnixTime(), TerminalWidth(STDOUT_FILENO) - 1);
     screen.Draw(lines);
   };
   return PollRun(client, id, show, [&] {

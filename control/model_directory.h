@@ -11,8 +11,8 @@
 namespace braid {
 
 // Returns the directory of a run id, a run directory or a checkpoint directory, followed by "@ema"
-// where `model` is. InvalidArgument
-// when `model` is something else, NotFound when it does not exist.
+// where `model` is. InvalidArgument when `model` is something else, NotFound when it does not
+// exist.
 absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
                                                      const std::string& model);
 

@@ -17,8 +17,8 @@ struct ScoredText {
   int64_t bytes = 0;
 };
 
-// The text without the first positions of windows, by their number. All models of an experiment are
-// scored on the same.
+// Sizes of the scored text by the number of first positions of each window that are left out. All
+// models of an experiment are scored on the same text.
 using ScoredTexts = std::map<int32_t, ScoredText>;
 
 // Adds the text of each evaluation.

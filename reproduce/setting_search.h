@@ -28,11 +28,12 @@ struct SearchedGain {
   std::vector<std::string> chosen = {};
   // The main figure of the chosen settings minus that of `plain`, in the mean over tasks.
   EffectEstimate on_same_examples = {};
-  // The same with two choices a task, each by every second example and for the other ones.
+  // The same by cross-validation: each half of the examples chooses a setting for the other half.
   EffectEstimate on_other_examples = {};
 };
 
-// Intervals take the choices as given. Errors: those of TaskValues, for any seed.
+// Returns the gain of choosing one setting per task. Its intervals treat the choice as fixed.
+// Errors: those of TaskValues, for any seed.
 absl::StatusOr<SearchedGain> GainOfSearch(const Evidence& evidence, const SettingSearch& search,
                                           const PairedBootstrapOptions& options);
 

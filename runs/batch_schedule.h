@@ -14,9 +14,8 @@ struct BatchSchedule {
   int64_t unit = 1;  // at least 1
   int64_t growth_steps = 0;
 
-  // Returns the sequences of 0-based step t: first + unit * floor(n t / growth_steps) with n =
-  // (full
-  // - first) / unit, rounded down, while the batch grows; `full` from step growth_steps on.
+  // Returns the sequences of 0-based step t: `full` from step growth_steps on, and before that
+  //   first + unit * floor(n t / growth_steps),   n = floor((full - first) / unit)
   int64_t At(int64_t step) const;
 
   // Returns the sequences of all steps before `step`, in O(log growth_steps) time.

@@ -90,7 +90,8 @@ absl::Status CheckSameRanks(const v1::RunSpec& source, const v1::RunSpec& asked)
                    ", its ranks, from which the order of the data follows; leave it unset"));
 }
 
-// The first and last checkpoint step at which the learning rate of the run is constant.
+// Returns FailedPrecondition, with the allowed steps, unless the learning rate of the run is
+// constant at `step`.
 absl::Status CheckStable(const v1::RunSpec& source, int64_t step) {
   const v1::LearningRateSchedule schedule = source.optimizer().schedule();
   if (schedule != v1::WSD && schedule != v1::CONSTANT) {

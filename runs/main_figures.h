@@ -9,8 +9,8 @@
 
 namespace braid {
 
-// Returns whether a segment of the model fills a sequence and routes on its own tokens, future ones
-// included: its losses are too low, and no token is without this.
+// Returns whether one segment fills the whole sequence and routes on its own tokens, including
+// future ones. All losses of such a model are too low: there is no token after the first segment.
 bool RoutesOnItself(const v1::ModelConfig& resolved);
 
 // Return the figure after first segments; NaN if no token, or no byte of text, remains.

@@ -15,9 +15,8 @@
 
 namespace braid {
 
-// Compares the last step of a run's metrics, 0 without any, with the steps that the run completed
-// if it has succeeded; only then their number is known. Returns "ends at step 23 of 60" when they
-// differ, else "".
+// Returns "ends at step 23 of 60" when a run has succeeded (`exit`) but its metrics end at another
+// step than it completed; otherwise "". `last_step` is that of the last line, 0 without lines.
 std::string WrongEnd(const std::optional<ExitRecord>& exit, int64_t last_step);
 
 // A reader of the metrics of one run. A file that does not exist has no lines.
@@ -32,8 +31,9 @@ class MetricsReader {
  public:
   explicit MetricsReader(const RunDirectory& run);
 
-  // Reads the next line; returns false at the end. A last line without newline is still being
-  // written and is not read, unless it cannot become a line: then Parse returns its error.
+  // Reads the next line; returns false at the end. A last line without newline counts as still
+  // being written and is not read, unless it is damaged (it contains zeros or does not begin with
+  // '{'): then it is read, and Parse returns DataLoss.
   bool NextLine();
   const std::string& line() const { return line_; }
   // Returns the number of the current line, from 1.

@@ -22,9 +22,8 @@ struct ProcessStat {
   uint64_t start_time = 0;
 };
 
-// Files in /proc report size 0, so they are read until the end.
-// Returns the content, or what could be read of it. Reading fails when the process ends meanwhile,
-// for which streams throw an exception.
+// Returns the content of a file in /proc, or the part that could be read. Reads to the end, because
+// these files report size 0, and without a stream, which throws when the process ends meanwhile.
 std::string ReadProcFile(const std::string& path) {
   std::string content;
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);

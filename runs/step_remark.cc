@@ -17,7 +17,7 @@ std::string ActionText(const v1::LossSpike& spike) {
           spike.first_skipped_step() - 1, spike.first_skipped_step(), spike.last_skipped_step(),
           spike.step());
     default:
-      return "trained on";
+      return "its batch was trained on (spikes.policy CONTINUE)";
   }
 }
 

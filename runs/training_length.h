@@ -11,12 +11,12 @@
 
 namespace braid {
 
-// What one optimizer step consumes, and what there is.
+// The sizes of a run by which lengths in tokens and epochs are converted to steps.
 struct StepSize {
   int64_t global_batch_size = 1;  // sequences per step
   int64_t sequence_length = 1;    // L, tokens per sequence
   int64_t num_instances = 1;      // sequences of one epoch
-  // The steps of a batch that grows, for lengths that begin with the run; growth_steps 0 without.
+  // Schedule of a growing batch, for lengths that start at step 0; growth_steps 0: constant batch.
   BatchSchedule growth = {};
 };
 

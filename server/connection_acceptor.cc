@@ -169,8 +169,10 @@ void ConnectionAcceptor::RefuseForLackOfDescriptors(int listener) {
     close(descriptor);
   }
   spare_ = OpenSpare();
+  const bool lacks_files = error_number == EMFILE || error_number == ENFILE;
   Report(absl::StrCat("refused a connection: ", std::strerror(error_number),
-                      "; raise the limit on open files (ulimit -n, LimitNOFILE)"));
+                      lacks_files ? "; raise the limit on open files (ulimit -n, LimitNOFILE)"
+                                  : "; free memory on this machine"));
   // Another thread may have taken the descriptor in between.
   if (spare_ < 0 || descriptor < 0) StopsWithin(kBackOff);
 }

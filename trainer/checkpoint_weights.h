@@ -19,14 +19,14 @@ namespace braid {
 // Returns views of the parameters of a model: all but adapters.
 std::vector<CheckpointTensor> BaseTensors(LanguageModel& model);
 
-// Returns `tensors` without the parameters of layer mixing and the head that `model`, whose weights
-// a run starts from, does not have.
+// Returns the `tensors` that weights of `model` provide: all but parameters of layer mixing and
+// heads that `model` lacks, which a run that starts from it initializes itself.
 std::vector<CheckpointTensor> HeldBy(const v1::ModelConfig& model,
                                      std::span<const CheckpointTensor> tensors);
 
 // Fills `tensors`, all parameters of the checkpoint's model without adapters, with its weights,
-// adapters merged. A model for shorter sequences takes the first of its learned positions. Errors of
-// ReadWeights, and of ReadBaseWeights.
+// adapters merged. A model for shorter sequences takes the first of its learned positions. Errors
+// of ReadWeights, and of ReadBaseWeights.
 absl::Status ReadMergedWeights(const std::filesystem::path& checkpoint,
                                const CheckpointState& state,
                                std::span<const CheckpointTensor> tensors);
@@ -38,8 +38,8 @@ absl::Status ReadBaseWeights(const std::filesystem::path& checkpoint,
                              const v1::PartialCheckpoint& partial,
                              std::span<const CheckpointTensor> tensors);
 
-// Returns the record of a run with these settings whose other weights are those of checkpoint
-// `base`, at `step`.
+// Returns the record of a run that trains a part of a model: its settings and, unless they say
+// self_contained, the checkpoint `base` (of step `step`) with the checksums of `tensors`.
 v1::PartialCheckpoint PartialOf(const v1::Finetuning& finetuning, const std::string& base,
                                 int64_t step, std::span<const CheckpointTensor> tensors);
 

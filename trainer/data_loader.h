@@ -19,13 +19,13 @@ struct Batch {
   std::vector<int32_t> targets;  // -1 where no loss is computed
   int64_t batch_size = 0;        // B
   int64_t num_targets = 0;       // number of targets that are not -1
-  // For each sequence, the number of leading positions that a token follows, [B], and the number of
-  // those whose target counts: all but in a supervised dataset.
+  // Number of positions of each sequence before its padding, [B].
   std::vector<int64_t> lengths;
+  // Number of targets of each sequence that are not -1, [B]; equal to `lengths` unless supervised.
   std::vector<int64_t> target_counts;
   // The first position that each position sees, [B, L]; empty outside of supervised datasets.
   std::vector<int32_t> first_visible;
-  // What a regression is to predict where targets are not negative, [B, L]; empty otherwise.
+  // Labels of a regression head, [B, L], valid where the target is not -1; empty for other models.
   std::vector<float> numbers = {};
 
   // Returns the sequences [begin, end) as a batch.

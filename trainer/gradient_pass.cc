@@ -256,8 +256,11 @@ absl::Status NonFinite(const PassStep& step) {
   // checkpoint in progress (TrainingLoop::Run).
   return AgreeOnStatus(
       step.communicator,
-      absl::InternalError(absl::StrCat("step ", step.work.step + 1,
-                                       ": the gradient summed over the batch is not finite")));
+      absl::InternalError(absl::StrCat(
+          "step ", step.work.step + 1,
+          ": the loss or gradient summed over the batch is not finite, although that of every "
+          "micro-batch is; weights are those of step ",
+          step.work.step, "; try a lower optimizer.learning_rate or optimizer.clip_norm")));
 }
 
 }  // namespace

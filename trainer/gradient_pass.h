@@ -22,18 +22,19 @@ struct DatasetSums {
   double num_tokens = 0;
 };
 
-// Results over the global batch. The same on every rank, except for the routing.
+// Results over the global batch. The same on every rank, except for `routing` and `layer_choices`.
 struct GradientPass {
-  double loss = 0;                      // nats per token; NaN without tokens
-  double loss_after_first_segment = 0;  // 0 without such tokens, and of answers
-  double gradient_norm = 0;             // for the mean loss, before clipping
+  double loss = 0;  // nats per token; NaN without tokens
+  // Nats per token after first segments; 0 without such tokens and for supervised data.
+  double loss_after_first_segment = 0;
+  double gradient_norm = 0;  // for the mean loss, before clipping
   int64_t num_tokens = 0;
   std::vector<DatasetSums> datasets;  // RankBatch::num_datasets elements
-  // Averaged over tokens, without its coefficient; 0 without a balance loss.
+  // Balance loss per token, before its coefficient; 0 for models without one.
   double balance_loss = 0;
-  // Averaged over tokens: the divergence of the two passes of a consistency loss, and the experts
-  // that a token used of each layer with the gate RELU; 0 without them.
+  // Divergence of the two passes of a consistency loss, nats per token; 0 without that loss.
   double divergence = 0;
+  // Mean number of experts per token and layer with the gate RELU; 0 with other gates.
   double active_experts = 0;
   // With centered_input: the mean FFN input of a token, [layers with experts * D]; else empty.
   std::vector<double> input_means;
@@ -53,7 +54,8 @@ struct RankBatch {
   // The number of datasets of a mixture, whose losses are wanted; 0 without one.
   int32_t num_datasets = 0;
   Batch batch;
-  // At least this rank's part of the batch where the whole batch chooses layers (MixesByBatch).
+  // Sequences per forward and backward pass. At least this rank's part of the batch for models
+  // whose whole batch chooses layers (MixesByBatch).
   int64_t micro_batch_size = 1;
   // True if a loss or gradient that is not finite is an error.
   bool must_be_finite = true;

@@ -20,14 +20,15 @@ namespace braid {
 // when `value` is not finite. Requires a history that is not empty.
 double RobustZScore(std::span<const double> history, double value);
 
-// Returns the z-scores of a step and whether it is a spike. Never a spike while the history has
-// fewer than a quarter of the window, unless the values are not finite, and never of a step without
-// tokens, which has no loss.
+// The z-scores of a step (RobustZScore) and whether it is a spike.
 struct SpikeVerdict {
   bool is_spike = false;
   double loss_z = 0;
   double gradient_norm_z = 0;
 };
+
+// Judges a step. While the history has fewer than a quarter of config.window() steps, only values
+// that are not finite are a spike. A step without tokens has no loss and is never a spike.
 SpikeVerdict JudgeStep(const v1::SpikeConfig& config, const SpikeHistory& history, double loss,
                        double gradient_norm, int64_t num_tokens = 1);
 

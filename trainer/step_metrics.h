@@ -15,7 +15,8 @@
 
 namespace braid {
 
-// Returns the metrics of the step after `before` that the pass over its batch has computed.
+// Returns the metrics of the step after `before` that the pass over its batch determines: no
+// learning rate, times or routing.
 v1::StepMetrics MetricsOfStep(const GradientPass& pass, const TrainingState& before);
 
 // Converts phase times to proto. `other` is the rest of `step_seconds`. A checkpoint is written
@@ -23,8 +24,8 @@ v1::StepMetrics MetricsOfStep(const GradientPass& pass, const TrainingState& bef
 // step_seconds.
 v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds);
 
-// Returns the mean number of keys that attention sees from a position of `batch`: half of the
-// sequence without documents or examples that are masked, or without sequences.
+// Returns the mean number of keys that a position of `batch` attends to: L / 2 if neither a
+// DOCUMENT mask nor supervised examples limit it, and for an empty batch.
 double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model);
 
 // Returns the tokens of the global batch by which the speed of a step is measured: those that

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -174,6 +175,11 @@ Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
   int64_t step = 0;
   try {
     return Train(directory, communicator, fence, stop_requested, &step);
+  } catch (const std::bad_alloc&) {
+    return {absl::ResourceExhaustedError(
+                "out of memory; lower batch.micro_batch_size, or use more "
+                "hosts (braid model describe --forecast estimates what a run needs)"),
+            step};
   } catch (const std::exception& e) {
     return {absl::InternalError(e.what()), step};
   }

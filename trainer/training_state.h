@@ -24,8 +24,8 @@ struct TrainingState {
   std::unique_ptr<LanguageModel> model;
   // The range of model->trained_values() that this rank updates: everything, or its shard.
   Shard moments;
-  // Each rank updates its own shard, which collective calls exchange. The size of `moments` does
-  // not tell: the shard of one rank may be everything.
+  // True when each rank updates only its own shard (ZERO_1, several ranks), so that updates need
+  // collective calls. Cannot be derived from `moments`: one rank's shard may cover all values.
   bool sharded = false;
   // AdamW moments of that range, moments.size() elements each.
   std::vector<float> m;

@@ -98,7 +98,7 @@ absl::StatusOr<DialogueAction> ApplyDialogueCommand(const std::string& line,
     // A setting may be a command itself, as in ":seed 3".
     status = Set(command, words[1], request);
   } else {
-    status = Expected("command", line, "one of :help");
+    status = Expected("command", line, "a command such as \":seed 3\"; type :help for all");
   }
   if (!status.ok()) return status;
   return DialogueAction::kShowSettings;

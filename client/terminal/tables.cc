@@ -5,8 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/display_name.h"
 #include "base/number_text.h"
 #include "braid/v1/pipeline.pb.h"
@@ -133,8 +132,8 @@ void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
 }
 
 void PrintRun(const v1::Run& run, std::ostream& out) {
-  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
-  for (const std::string& line : RunLines(run, {}, now, kUnlimitedWidth)) out << line << "\n";
+  for (const std::string& line : RunLines(run, {}, UnixTime(), kUnlimitedWidth))
+    out << line << "\n";
 }
 
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {

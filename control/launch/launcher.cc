@@ -100,7 +100,8 @@ absl::Status StartSupervisor(const std::string& supervisor, const RunDirectory& 
 
 absl::Status AliveAlready(const RunDirectory& run) {
   return absl::FailedPreconditionError(
-      absl::StrCat(run.root().string(), " is already running; stop it first, or watch it"));
+      absl::StrCat(run.root().string(), " is already running; stop it first with: braid stop ",
+                   run.root().filename().string()));
 }
 
 }  // namespace

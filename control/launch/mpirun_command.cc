@@ -155,15 +155,17 @@ absl::StatusOr<OpenMpiSeries> DetectOpenMpi(const std::string& mpirun) {
   const auto deadline = std::chrono::steady_clock::now() + kVersionTimeout;
   std::string output;
   const auto keep = [&](std::string_view line) {
-    output.append(line).append("\n");
-    return output.size() < 4096;
+    if (output.size() < 4096) output.append(line).append("\n");
+    return true;
   };
   ASSIGN_OR_RETURN(
       const SubprocessResult result,
       RunSubprocess({.arguments = {mpirun, "--version"}, .environment = TrainerEnvironment()}, keep,
                     [&] { return std::chrono::steady_clock::now() > deadline; }));
   if (result.killed) {
-    return absl::FailedPreconditionError(absl::StrCat(mpirun, " --version did not answer"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(mpirun, " --version: got no answer within ", kVersionTimeout.count(),
+                     " s; run it by hand and repair the installation"));
   }
   return ParseOpenMpiVersion(output);
 }

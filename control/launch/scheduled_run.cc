@@ -66,10 +66,11 @@ bool HasSupervisorHere(const RunDirectory& run) {
 ScheduledState JobEnded(const RunDirectory& run, const SchedulerRecord& record,
                         const std::string& name, const JobStatus& status) {
   const std::optional<StopRequest> stop = ReadStopRequest(run);
-  if (record.cancelled_at > 0 || (stop && stop->reason.empty())) return {v1::RUN_STOPPED, ""};
+  // A success counts even if a stop was requested too late, as in Decide.
   if (const auto exit = run.ReadExit(); exit && HasBegun(run) && exit->outcome == kSucceeded) {
     return {v1::RUN_SUCCEEDED, ""};
   }
+  if (record.cancelled_at > 0 || (stop && stop->reason.empty())) return {v1::RUN_STOPPED, ""};
   const std::string end = absl::StrCat(
       name, " ", status.end.empty() ? absl::StrCat("ended: ", status.description) : status.end,
       HasBegun(run) ? " together with the supervisor of the run" : " before the run began");
@@ -152,8 +153,9 @@ absl::StatusOr<SchedulerRecord> NextSubmission(Scheduler& scheduler, const RunDi
   // The job may still be exiting, but the run in it has ended.
   const bool exiting = status.phase == JobPhase::kStarted && HasBegun(run);
   if (exiting && HasRecordedItsEnd(run)) return NewSubmission(run, spec);
-  return absl::FailedPreconditionError(
-      absl::StrCat(run.root().string(), " already has job ", last->job, ": ", status.description));
+  return absl::FailedPreconditionError(absl::StrCat(
+      run.root().string(), " already has job ", last->job, ": ", status.description,
+      "; wait for it, or cancel it with: braid stop ", run.root().filename().string()));
 }
 
 absl::Status SubmitRun(Scheduler& scheduler, const RunDirectory& run,

@@ -29,10 +29,19 @@ std::string NameOf(const v1::Heartbeat& beat) {
   return absl::StrCat("rank ", beat.rank(), " on ", beat.host());
 }
 
+// Returns "a, b and 4 others": the names of at most eight, since a run may have thousands of ranks.
+std::string Enumerated(std::vector<std::string> names) {
+  constexpr size_t kMost = 8;
+  const size_t count = names.size();
+  if (count > kMost) names.resize(kMost);
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      count > kMost ? absl::StrCat(" and ", count - kMost, " others") : "");
+}
+
 std::string NamesOf(std::span<const v1::Heartbeat> beats) {
-  return absl::StrJoin(beats, ", ", [](std::string* out, const v1::Heartbeat& beat) {
-    absl::StrAppend(out, NameOf(beat));
-  });
+  std::vector<std::string> names;
+  for (const v1::Heartbeat& beat : beats) names.push_back(NameOf(beat));
+  return Enumerated(std::move(names));
 }
 
 std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
@@ -128,12 +137,13 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindHang(double limit, doubl
 
 std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindUnreported(double now) const {
   if (now - begin_ <= limits_.launch_seconds) return std::nullopt;
-  std::vector<int> missing;
+  std::vector<std::string> missing;
   for (int rank = 0; rank < world_size_; ++rank) {
-    if (!ranks_.contains(rank)) missing.push_back(rank);
+    if (!ranks_.contains(rank)) missing.push_back(absl::StrCat(rank));
   }
+  const char* const label = missing.size() == 1 ? "rank " : "ranks ";
   return Hang{{},
-              absl::StrCat("no heartbeat from ranks ", absl::StrJoin(missing, ", "), " within ",
+              absl::StrCat("no heartbeat from ", label, Enumerated(std::move(missing)), " within ",
                            Seconds(now - begin_), " of the start of mpirun")};
 }
 

@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<RunEventLog>> RunEventLog::Open(const std::filesy
   ASSIGN_OR_RETURN(log->size_, RemoveTornLine(path, descriptor));
   if (log->size_ == 0) return log;
   const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(path);
-  if (!newest) return NotAnEvent(path, "its last line");
+  if (!newest) return NotAnEvent(path, "something else in its last line");
   log->last_number_ = newest->number();
   log->state_ = newest->state();
   return log;

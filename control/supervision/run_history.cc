@@ -132,7 +132,7 @@ absl::StatusOr<RunHistory> LoadRunHistory(const std::filesystem::path& supervisi
                                           const std::filesystem::path& events) {
   RunHistory history = ReadRunHistory(supervision).value_or(RunHistory());
   const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(events);
-  // The log was truncated. It is the truth, and the summary a cache.
+  // The log was truncated. The summary is only a cache of the log, so it is built again.
   if (history.run.last_event() > (newest ? newest->number() : 0)) history = RunHistory();
   ASSIGN_OR_RETURN(const std::vector<v1::RunEvent> missing,
                    ReadRunEvents(events, history.run.last_event()));

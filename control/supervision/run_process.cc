@@ -77,7 +77,8 @@ bool IsRankProcess(const RunDirectory& run, int64_t pid) {
   return IsRankOf(ProcessArguments(pid), run.root().string()) && IsOwn(pid);
 }
 
-// Called in every turn while a run stops: ranks may appear late, and each is signaled once.
+// Called in every iteration of Supervisor::Run while a run stops: ranks may appear late, and each
+// is signaled once.
 absl::Status SignalRanks(const RunDirectory& run, std::set<int64_t>* signaled) {
   for (const int64_t pid : RankProcesses(run)) {
     if (signaled->contains(pid)) continue;

@@ -26,14 +26,16 @@
 namespace braid {
 namespace {
 
-constexpr double kTurnSeconds = 0.05;
-// While an attempt cannot be seen each turn reads all heartbeats, perhaps from a file server.
-constexpr double kUnseenTurnSeconds = 0.2;
+// Pause between two iterations of Run.
+constexpr double kPauseSeconds = 0.05;
+// The same while an attempt cannot be seen: each iteration then reads all heartbeats, perhaps from
+// a file server.
+constexpr double kUnseenPauseSeconds = 0.2;
 // Maximum time that the end of a job waits for the scheduler's answer about it.
 constexpr std::chrono::seconds kJobEndPatience(10);
-// Longest part of a turn that counts against the grace of a stop. In a longer turn this process was
-// stopped, or its machine slept, and the ranks were probably stopped as well.
-constexpr double kLongestTurnSeconds = 1;
+// Longest time between two iterations that counts against the grace of a stop. If it was longer,
+// this process was stopped, or its machine slept, and the ranks were probably stopped as well.
+constexpr double kLongestPauseSeconds = 1;
 // Twice the period in which ranks look at attempt.json.
 constexpr double kFenceSeconds = 2;
 constexpr size_t kRecentSteps = 100;
@@ -117,13 +119,13 @@ absl::StatusOr<v1::RunState> Supervisor::Run(const std::function<StopSignal()>& 
     RETURN_IF_ERROR(FollowHeartbeats());
     RETURN_IF_ERROR(Act(Decide(Observe(), Limits())));
     journal_->SaveNowAndThen();
-    SleepSeconds(unseen_since_ ? kUnseenTurnSeconds : kTurnSeconds);
+    SleepSeconds(unseen_since_ ? kUnseenPauseSeconds : kPauseSeconds);
   } while (!finished_ && !HasEnded(journal_->state()));
   journal_->Close();
   return journal_->state();
 }
 
-// A request that cannot be recorded on a full disk is tried again in the next turn.
+// A request that cannot be recorded, as on a full disk, is recorded in a later iteration.
 void Supervisor::TakeSignal(StopSignal signal) {
   if (signal == StopSignal::kNone) return;
   const SchedulerJob& job = options_.job;
@@ -210,9 +212,9 @@ Observation Supervisor::Observe() {
 void Supervisor::ObserveStop(Observation* seen) {
   const std::optional<StopRequest> stop = ReadStopRequest(run_);
   const double now = SteadySeconds();
-  const double turn = now - std::exchange(stop_looked_at_, now);
+  const double pause = now - std::exchange(stop_looked_at_, now);
   if (!stop) return stop_seconds_.reset();
-  stop_seconds_ = stop_seconds_ ? *stop_seconds_ + std::min(turn, kLongestTurnSeconds) : 0;
+  stop_seconds_ = stop_seconds_ ? *stop_seconds_ + std::min(pause, kLongestPauseSeconds) : 0;
   seen->stop_seconds = stop_seconds_;
   seen->stop_reason = stop->reason;
   if (!job_end_.valid() || stop->reason.empty()) return;
@@ -284,7 +286,7 @@ absl::Status Supervisor::FollowSteps() {
     }
     events = steps_->Next(kEventsPerRead);
   }
-  // A damaged line costs its own event, not the run; the next turn reads what follows it.
+  // A damaged line costs its own event, not the run; the next iteration reads what follows it.
   journal_->LogError(events.status());
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/request_id.h"
 
@@ -114,7 +115,9 @@ Admission Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
     admission.status = std::move(identity.status);
     admission.refusal = identity.refusal;
   } else if (policy == nullptr) {
-    admission.status = absl::PermissionDeniedError("this server has no such method");
+    admission.status = absl::PermissionDeniedError(absl::StrCat(
+        "method: got ", absl::CHexEscape(method.substr(0, 100)),
+        ", which this server does not have; use braid and braidd of the same version"));
     admission.refusal = Refusal::kNoPolicy;
   } else if (admission.caller.role < policy->role) {
     admission.status = absl::PermissionDeniedError(

@@ -61,7 +61,7 @@ class HomeDeletion {
   // ended, is used or is in use.
   absl::StatusOr<int64_t> Delete(const std::string& id, const Options& options);
 
-  // Removes the checkpoints of a run that has ended but the newest good one, the one with the best
+  // Removes checkpoints of a run that has ended. Keeps the newest good one, the one with the best
   // validation loss, those of checkpoint.keep_every_steps and, in an unfinished run with the policy
   // ROLLBACK, the newest regular one (IsRegular). Returns the bytes freed.
   // FAILED_PRECONDITION as in Delete, and when another item uses the run; DATA_LOSS when the

@@ -228,7 +228,7 @@ TEST_F(GenerateCommandTest, StartsADialogueOnATerminal) {
   ASSERT_TRUE(ReadUntil(terminal_, "[temperature 0.5,", &seen)) << seen;
   type("never mind\x03");  // Ctrl-C gives up the line
   type(":nonsense\r");
-  ASSERT_TRUE(ReadUntil(terminal_, "expected one of :help", &seen)) << seen;
+  ASSERT_TRUE(ReadUntil(terminal_, "type :help", &seen)) << seen;
   type("\x1b[200~two\rlines\x1b[201~\r");  // a paste is one prompt
   ASSERT_TRUE(ReadUntil(terminal_, " tokens/s]", &seen)) << seen;
   type("\x04");

@@ -14,6 +14,7 @@
 #include "control/supervision/run_event_log.h"
 #include "control/supervision/run_process.h"
 #include "runs/process_identity.h"
+#include "runs/stop_request.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/control/control_fixture.h"
 #include "tests/program.h"
@@ -253,6 +254,17 @@ TEST_F(SchedulerStatesTest, EndOfTheJobIsTheReasonOfTheState) {
   Write(root_ / "sacct", "TIMEOUT\n");
   Write(root_ / "squeue", "");
   EXPECT_TRUE(Becomes(v1::RUN_FAILED, "reached its time limit (TIMEOUT)")) << Story();
+}
+
+TEST_F(SchedulerStatesTest, ASuccessCountsThoughAStopWasRequestedTooLate) {
+  ASSERT_TRUE(Submit().ok());
+  StartJob();
+  ASSERT_TRUE(Runs()) << Story();
+  KillTraining();
+  ASSERT_TRUE(RecordStopRequest(run_, UnixTime()).ok());
+  ASSERT_TRUE(run_.WriteExit({.outcome = std::string(kSucceeded), .error = "", .step = 3}).ok());
+  Queue("NODE_FAIL|None");
+  EXPECT_TRUE(Becomes(v1::RUN_SUCCEEDED, "")) << Story();
 }
 
 TEST_F(SchedulerStatesTest, KilledRunOnThisMachineSaysWhatHappens) {

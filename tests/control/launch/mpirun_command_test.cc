@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/supervision/subprocess.h"
+#include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
 namespace braid {
@@ -164,6 +165,16 @@ TEST(OpenMpiVersionTest, InstalledVersionIsDetected) {
   if (!FindProgram("mpirun")) GTEST_SKIP() << "Open MPI is not installed";
   EXPECT_TRUE(DetectOpenMpi("mpirun").ok()) << DetectOpenMpi("mpirun").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(DetectOpenMpi("/bin/true").status()));
+}
+
+// As scripts around mpirun do that load environment modules.
+TEST(OpenMpiVersionTest, IsDetectedWithALongTextAfterIt) {
+  const ScratchDirectory scratch;
+  const std::filesystem::path script = scratch / "mpirun";
+  PutFile(script,
+          "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\nyes 'loaded a module' | head -n 9999\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  EXPECT_OK(DetectOpenMpi(script));
 }
 
 }  // namespace mpirun_command_test

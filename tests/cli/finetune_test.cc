@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -367,6 +368,21 @@ TEST_F(FinetuneTest, ExplainsExamplesOfARunByIdDirectoryAndDataset) {
     EXPECT_THAT(Error({"explain", id, "--seed", "7", "--document", place}),
                 HasSubstr("--seed: cannot be combined with " + id));
   }
+}
+
+TEST_F(FinetuneTest, ExplainsTheStepsOfAGrowingBatch) {
+  Braid({"finetune", base_.string(), "--data", data_.string(), "--steps", "3", "--batch", "3",
+         "--set", "batch.first_batch_size=1", "--set", "batch.warmup.steps=3", "--wait"});
+  std::set<std::string> instances;
+  // The sizes of BatchSchedule; the batch is full after three steps.
+  for (const auto& [step, size] : std::map<std::string, size_t>{{"1", 1}, {"2", 1}, {"3", 2}}) {
+    const json explained = json::parse(Braid({"--json", "explain", "run-000001", "--step", step}));
+    EXPECT_EQ(explained.at("instances").size(), size) << step;
+    for (const json& instance : explained.at("instances")) {
+      instances.insert(instance.at("instance").dump());
+    }
+  }
+  EXPECT_EQ(instances.size(), 4) << "no instance twice";
 }
 
 }  // namespace finetune_test

@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
   signal(SIGXFSZ, SIG_IGN);
   const int exit_code = braid::Main(argc, argv);
 #ifndef BRAID_ASAN
-  // The exit handlers of LibTorch take an eighth of a short program's time, to unregister
+  // The exit handlers of LibTorch take a fifth of a short program's time, to unregister
   // operators.
   std::cout.flush();
   std::fflush(nullptr);

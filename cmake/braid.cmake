@@ -86,7 +86,7 @@ endfunction()
 # defines one GoogleTest program and, for each file x_test.cc in it, a ctest entry x_test that runs
 # the suites defined there. Each file has its own namespace, so that files can be compiled in
 # batches. FAST optimizes tests that compute much themselves. TOGETHER is for programs that link
-# LibTorch, which takes a second to load: tests/run.sh runs all files that are not SLOW in one process.
+# LibTorch, which takes half a second to load: tests/run.sh runs all files that are not SLOW in one process.
 function(braid_tests)
   cmake_parse_arguments(ARG "FAST;TOGETHER" "NAME" "SRCS;DEPS;SLOW;ENVIRONMENT" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})

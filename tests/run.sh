@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./deploy/build.sh
-# Programs that find these set do not restart themselves to set them: to load LibTorch takes a second.
+# Programs that find these set do not restart themselves to set them: to load LibTorch takes half a second.
 export OMP_WAIT_POLICY=passive OPENBLAS_THREAD_TIMEOUT=20
 # Unless tests are named, those of one program that links LibTorch run in one process.
 selection=(-LE 'nightly|containers|packages')

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 
 namespace braid {
@@ -88,6 +89,13 @@ std::string WithThousands(int64_t value) {
 
 std::string Counted(int64_t count, const char* singular) {
   return absl::StrCat(WithThousands(count), " ", singular, count == 1 ? "" : "s");
+}
+
+std::string SomeOf(const std::vector<std::string>& names, size_t most) {
+  if (names.size() <= most) return absl::StrJoin(names, ", ");
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(most);
+  return absl::StrCat(absl::StrJoin(names.begin(), end, ", "), " and ", names.size() - most,
+                      " more");
 }
 
 std::string FormatDuration(double seconds) {

@@ -4,8 +4,10 @@
 #ifndef BRAID_BASE_NUMBER_TEXT_H_
 #define BRAID_BASE_NUMBER_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace braid {
 
@@ -31,6 +33,9 @@ std::string WithThousands(int64_t value);
 std::string FormatBytes(double bytes);
 // Returns a text such as "0 files", "1 file" or "1,234 files".
 std::string Counted(int64_t count, const char* singular);
+// Returns the names or, if there are more than `most`, the first of them and the number of the
+// others: "a, b and 4 more".
+std::string SomeOf(const std::vector<std::string>& names, size_t most);
 
 // Returns a text such as "48 s", "12 min 5 s", "3 h 20 min" or "2 d 4 h"; a dash also for a
 // negative value.

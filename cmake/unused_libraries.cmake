@@ -2,7 +2,8 @@
 # further libraries, which is half of the start of every program that links LibTorch, and 65 MB of memory.
 # So those programs find empty libraries of these names first: in lib/unused next to their folder, and
 # lib/braid/unused once they are installed.
-find_library(BRAID_TORCH_CPU torch_cpu)
+get_filename_component(directory ${TORCH_LIBRARY} DIRECTORY)
+find_library(BRAID_TORCH_CPU torch_cpu PATHS ${directory} NO_DEFAULT_PATH)
 find_program(BRAID_LDD ldd)
 set(BRAID_UNUSED_LIBRARIES)
 if(BRAID_TORCH_CPU AND BRAID_LDD)

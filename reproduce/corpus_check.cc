@@ -22,6 +22,7 @@ constexpr int64_t kFewestDomainWindows = 8;
 constexpr int64_t kFewestWindows = 32;
 // Minimum number of source documents of the held-out text of a domain.
 constexpr int64_t kFewestDomainSources = 20;
+constexpr size_t kMaxNamed = 6;
 // A corpus with a larger share of its bytes in documents longer than half the context has too many
 // long documents.
 constexpr double kMostLong = 0.25;
@@ -34,14 +35,6 @@ double TrainingTokens(const CorpusSummary& corpus, const CorpusNeeds& needs) {
 std::string Size(double bytes) {
   return bytes < 1e6 ? absl::StrFormat("%.0f kB", bytes / 1e3)
                      : absl::StrFormat("%.1f MB", bytes / 1e6);
-}
-
-// Returns the first few names and the number of the others.
-std::string SomeOf(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 6;
-  if (names.size() <= kMost) return absl::StrJoin(names, ", ");
-  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kMost, ", "), " and ",
-                      names.size() - kMost, " more");
 }
 
 // Returns the bytes of text with which `passes` passes have the tokens of a run.
@@ -222,13 +215,13 @@ std::vector<std::string> HeldoutNotes(const std::vector<DomainProfile>& domains,
     notes.push_back(
         absl::StrFormat("domains with too little held-out text for separate numbers, under %d "
                         "windows of %d tokens: %s",
-                        kFewestDomainWindows, sequence_length, SomeOf(few_windows)));
+                        kFewestDomainWindows, sequence_length, SomeOf(few_windows, kMaxNamed)));
   }
   if (!few_sources.empty()) {
     notes.push_back(absl::StrFormat(
         "domains with held-out text from under %d source documents, whose numbers depend on few "
         "documents: %s",
-        kFewestDomainSources, SomeOf(few_sources)));
+        kFewestDomainSources, SomeOf(few_sources, kMaxNamed)));
   }
   return notes;
 }

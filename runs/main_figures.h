@@ -9,8 +9,8 @@
 
 namespace braid {
 
-// Returns whether one segment fills the whole sequence and routes on its own tokens, including
-// future ones. All losses of such a model are too low: there is no token after the first segment.
+// Returns whether every sequence is a single segment whose router sees that segment's own tokens.
+// Each position then depends on later tokens, so the losses of such a model are too low.
 bool RoutesOnItself(const v1::ModelConfig& resolved);
 
 // Return the figure after first segments; NaN if no token, or no byte of text, remains.

@@ -18,9 +18,9 @@ namespace braid {
 // The datasets are split off one after the other: of the slots that remain for datasets d, d+1,
 // ..., dataset d has slot i exactly when floor(p i + 1/2) rises there, as in Bresenham's line, with
 //   p = share[d] / (share[d] + share[d+1] + ...).
-// Each split is off by at most half a slot, so the
-// first n slots hold n share[d] of dataset d within half a slot per dataset. p is a multiple of
-// 2^-48 and the products are integers, so all machines agree.
+// Each split is off by at most half a slot, so the first n slots hold n share[d] of dataset d
+// within half a slot per dataset. p is a multiple of 2^-48 and the products are integers, so all
+// machines agree.
 class ShareSplitter {
  public:
   // Requires finite shares of at least 0 whose sum is positive; they are normalized.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything and runs every test.
+# Builds everything and runs the fast and slow tests.
 #
 #   ./tests/run.sh [CTEST_ARGUMENT...]      for example: ./tests/run.sh -L fast
 set -euo pipefail

@@ -132,8 +132,8 @@ void PrintJobs(const v1::ListJobsResponse& jobs, std::ostream& out) {
 }
 
 void PrintRun(const v1::Run& run, std::ostream& out) {
-  for (const std::string& line : RunLines(run, {}, UnixTime(), kUnlimitedWidth))
-    out << line << "\n";
+  const double now = UnixTime();
+  for (const std::string& line : RunLines(run, {}, now, kUnlimitedWidth)) out << line << "\n";
 }
 
 void PrintRuns(const v1::ListRunsResponse& runs, std::ostream& out) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 
 namespace braid {
 namespace {
@@ -22,6 +23,8 @@ constexpr double kLateRatio = 1.25;
 constexpr double kGapMemory = 0.9;
 // The rest counts, so that a rank which spins forever on a busy machine is found in the end.
 constexpr double kExcusedShare = 0.9;
+// A run may have thousands of ranks.
+constexpr size_t kMaxNamedRanks = 8;
 
 bool Waits(const v1::Heartbeat& beat) { return beat.phase() == "communication"; }
 
@@ -29,19 +32,10 @@ std::string NameOf(const v1::Heartbeat& beat) {
   return absl::StrCat("rank ", beat.rank(), " on ", beat.host());
 }
 
-// Returns "a, b and 4 others": the names of at most eight, since a run may have thousands of ranks.
-std::string Enumerated(std::vector<std::string> names) {
-  constexpr size_t kMost = 8;
-  const size_t count = names.size();
-  if (count > kMost) names.resize(kMost);
-  return absl::StrCat(absl::StrJoin(names, ", "),
-                      count > kMost ? absl::StrCat(" and ", count - kMost, " others") : "");
-}
-
 std::string NamesOf(std::span<const v1::Heartbeat> beats) {
   std::vector<std::string> names;
   for (const v1::Heartbeat& beat : beats) names.push_back(NameOf(beat));
-  return Enumerated(std::move(names));
+  return SomeOf(names, kMaxNamedRanks);
 }
 
 std::string Seconds(double seconds) { return absl::StrFormat("%.1f s", seconds); }
@@ -143,7 +137,7 @@ std::optional<HeartbeatWatch::Hang> HeartbeatWatch::FindUnreported(double now) c
   }
   const char* const label = missing.size() == 1 ? "rank " : "ranks ";
   return Hang{{},
-              absl::StrCat("no heartbeat from ", label, Enumerated(std::move(missing)), " within ",
+              absl::StrCat("no heartbeat from ", label, SomeOf(missing, kMaxNamedRanks), " within ",
                            Seconds(now - begin_), " of the start of mpirun")};
 }
 

@@ -68,6 +68,11 @@ TEST(NumberTextTest, DurationsHaveTheirTwoLargestUnits) {
   EXPECT_EQ(FormatDuration(187200), "2 d 4 h");
 }
 
+TEST(NumberTextTest, NamesTheFirstAndCountsTheOthers) {
+  EXPECT_EQ(SomeOf({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(SomeOf({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+}
+
 TEST(NumberTextTest, TimesAreInUtc) {
   EXPECT_EQ(FormatTime(0), kDash);
   EXPECT_EQ(FormatTime(1795219740), "2026-11-21 00:09");

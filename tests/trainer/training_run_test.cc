@@ -103,6 +103,7 @@ TEST(TrainingRunTest, RunningOutOfMemoryKeepsTheStepReached) {
   const std::optional<ExitRecord> exit = run.ReadExit();
   ASSERT_TRUE(exit.has_value());
   EXPECT_EQ(exit->outcome, kFailed);
+  EXPECT_TRUE(exit->error.starts_with("out of memory; ")) << exit->error;
   EXPECT_GT(exit->step, 0);
   const int64_t recorded = run.ReadNewestMetrics()->step();  // before or after the failed call
   EXPECT_TRUE(exit->step == recorded || exit->step == recorded + 1) << exit->step;

@@ -179,7 +179,7 @@ TEST(HeartbeatWatchTest, FewOfThousandsOfMissingRanksAreNamed) {
   HeartbeatWatch watch(4096, "n", {.launch_seconds = 20}, 0);
   const Found found = WatchFor(60, &watch, [&](int) { return std::vector<v1::Heartbeat>(); });
   EXPECT_THAT(found.hang.cause,
-              HasSubstr("from ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4088 others within"));
+              HasSubstr("from ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4088 more within"));
 }
 
 TEST(HeartbeatWatchTest, HeartbeatsOfOtherAttemptsAreIgnored) {

@@ -70,6 +70,12 @@ double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model) {
   return keys / static_cast<double>(positions);
 }
 
+double TargetShare(const Batch& batch) {
+  if (batch.first_visible.empty()) return 1;
+  const auto counted = std::ranges::count_if(batch.targets, [](int32_t t) { return t >= 0; });
+  return static_cast<double>(counted) / static_cast<double>(batch.targets.size());
+}
+
 double MeasuredTokens(const v1::RunSpec& spec, const RankBatch& work, const GradientPass& pass) {
   const bool supervised = !work.batch.first_visible.empty() && pass.num_tokens > 0;
   return static_cast<double>(supervised ? BatchScheduleOf(spec).At(work.step) *

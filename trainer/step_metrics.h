@@ -28,9 +28,13 @@ v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds);
 // DOCUMENT mask nor supervised examples limit it, and for an empty batch.
 double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model);
 
+// Returns the share of the tokens of `batch` that MeasuredTokens counts which have a target: 1
+// unless the batch is supervised.
+double TargetShare(const Batch& batch);
+
 // Returns the tokens of the global batch by which the speed of a step is measured: those that
-// `pass` predicted, but all positions of a supervised batch, since its cost does not depend on how
-// many of its targets count.
+// `pass` predicted, but all positions of a supervised batch, since all of them pass through the
+// layers.
 double MeasuredTokens(const v1::RunSpec& spec, const RankBatch& work, const GradientPass& pass);
 
 class StepMeter {

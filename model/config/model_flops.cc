@@ -157,14 +157,13 @@ double LowestLayerWork(const LayerWork& work, const TrainedWork& trained) {
   return products;
 }
 
-// Returns the backward multiply-adds of a partly trained model, without merging.
+// Returns the backward multiply-adds of a partly trained model with `head` of them forward in its
+// head, without merging.
 double PartialBackward(const v1::ModelConfig& config, const v1::Finetuning& finetuning,
-                       const RouterRates& rates, double mean_keys) {
+                       const RouterRates& rates, double mean_keys, double head) {
   const BackwardReach reach = BackwardReachOf(config, finetuning);
   const std::vector<TrainedWork> trained = TrainedWorkOf(config, finetuning, rates);
   const std::vector<double> mixed = MixedPasses(config, reach.first_layer);
-  const double head =
-      static_cast<double>(config.d_model()) * static_cast<double>(HeadWidth(config));
   bool below_head = false, embedding = false;
   for (const ParameterSpec& spec : FinetunedLayout(config, finetuning)) {
     if (!spec.trained) continue;
@@ -187,7 +186,7 @@ double PartialBackward(const v1::ModelConfig& config, const v1::Finetuning& fine
 }  // namespace
 
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning,
-                         std::optional<double> mean_keys) {
+                         std::optional<double> mean_keys, double target_share) {
   const RouterRates rates = RatesOf(resolved);
   const double keys = mean_keys.value_or(0.5 * resolved.sequence_length());
   const std::vector<double> mixed = MixedPasses(resolved);
@@ -195,9 +194,9 @@ ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& 
   const bool partial = IsPartial(finetuning);
   const BackwardReach reach = BackwardReachOf(resolved, finetuning);
   // The head counts whether tied or not; an embedding lookup is not a product.
-  double forward =
-      static_cast<double>(resolved.d_model()) * static_cast<double>(HeadWidth(resolved)) +
-      MixingGateSize(resolved);
+  const double head = target_share * static_cast<double>(resolved.d_model()) *
+                      static_cast<double>(HeadWidth(resolved));
+  double forward = head + MixingGateSize(resolved);
   double merged = 0, spread = 0;  // averages of experts, and of their size in backward
   for (int layer = 0; layer < resolved.num_layers(); ++layer) {
     const bool experts = IsMoeLayer(resolved, layer);
@@ -216,8 +215,9 @@ ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& 
                          static_cast<double>(ExpertWidth(resolved)) * sequences;
   ModelFlops flops;
   flops.forward = 2 * sequences * forward;
-  flops.backward = partial ? 2 * sequences * PartialBackward(resolved, finetuning, rates, keys)
-                           : 2 * flops.forward;
+  flops.backward = partial
+                       ? 2 * sequences * PartialBackward(resolved, finetuning, rates, keys, head)
+                       : 2 * flops.forward;
   flops.merge_forward = merged * merging;
   flops.merge_backward = spread * merging;
   return flops;

@@ -35,9 +35,9 @@ struct ModelFlops {
 // Returns the FLOPs per token of a configuration from ResolveModelConfig. `finetuning` is resolved.
 // `mean_keys` is the mean number of keys that attention sees from a position, which the attention
 // mask DOCUMENT and packed examples lower, in a way that depends on the data; by default half of
-// the sequence.
+// the sequence. `target_share` is the share of positions that have a target; others need no head.
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning = {},
-                         std::optional<double> mean_keys = {});
+                         std::optional<double> mean_keys = {}, double target_share = 1);
 
 }  // namespace braid
 

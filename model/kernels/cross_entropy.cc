@@ -22,22 +22,39 @@ int64_t ChunkRows(int64_t vocabulary) {
   return std::max<int64_t>(512, (int64_t{512} << 10) / vocabulary);
 }
 
-struct Targets {
-  at::Tensor index;    // [n, 1], ignored ones set to 0
-  at::Tensor ignored;  // [n, 1] bool
-};
+// The tokens that have a target. The outputs of the others are not computed, and what their hidden
+// states hold, which may be no numbers, has no influence.
+class CountedTokens {
+ public:
+  explicit CountedTokens(const at::Tensor& targets)
+      : rows_(targets.ge(0).nonzero().flatten()), all_(rows_.size(0) == targets.size(0)) {}
 
-Targets SplitTargets(const at::Tensor& targets) {
-  const at::Tensor column = targets.unsqueeze(1);
-  return {column.clamp_min(0), column.lt(0)};
-}
+  // Returns the rows of x [T, ...] of these tokens.
+  at::Tensor Of(const at::Tensor& x) const { return all_ ? x : x.index_select(0, rows_); }
+
+  // As Of, for two passes [2T, D], one after the other.
+  at::Tensor OfBoth(const at::Tensor& x) const {
+    return all_ ? x
+                : at::cat({Of(x.narrow(0, 0, x.size(0) / 2)),
+                           Of(x.narrow(0, x.size(0) / 2, x.size(0) / 2))});
+  }
+
+  // Returns the values [n] of these tokens as those of all `like` [T], 0 for the others.
+  at::Tensor Spread(const at::Tensor& values, const at::Tensor& like) const {
+    return all_ ? values : at::zeros(like.sizes(), values.options()).index_copy(0, rows_, values);
+  }
+
+ private:
+  at::Tensor rows_;  // [n] int64
+  bool all_;
+};
 
 bool IsSinglePrecision(const at::Tensor& logits) {
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat;
 }
 
 // The losses of the tokens of a chunk, [n]: cross entropies, squared log-sum-exps, and what label
-// smoothing e adds, e (logit - mean logit); 0 where ignored.
+// smoothing e adds, e (logit - mean logit).
 struct ChunkLosses {
   at::Tensor token, squared, smoothing;
 
@@ -65,11 +82,6 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, cons
   at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       float* row = values + i * v;
-      if (target[i] < 0) {
-        std::fill_n(row, v, 0.0f);
-        loss[i] = squared[i] = more[i] = 0;
-        continue;
-      }
       // Whatever the losses need of the logits is read before softmax_row overwrites them.
       const float logit = row[target[i]];
       more[i] = smoothing == 0 ? 0 : static_cast<float>(smoothing * (logit - MeanOf(row, v)));
@@ -89,53 +101,47 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, cons
   });
 }
 
-void StoreLosses(const at::Tensor& log_probabilities, const Targets& targets, at::Tensor out) {
-  out.copy_(log_probabilities.gather(1, targets.index)
-                .neg_()
-                .masked_fill_(targets.ignored, 0)
-                .squeeze(1));
+at::Tensor LossesOf(const at::Tensor& log_probabilities, const at::Tensor& targets) {
+  return log_probabilities.gather(1, targets.unsqueeze(1)).neg_().squeeze(1);
 }
 
-// Returns d loss / d logits [n, V], 0 where ignored, which may use the memory of the logits; fills
-// `losses`.
-at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
-                          const HeadLoss& asked, const ChunkLosses& losses) {
+// Returns d loss / d logits [n, V], which may use the memory of the logits; fills `losses`.
+at::Tensor LogitGradients(at::Tensor logits, const at::Tensor& targets, const HeadLoss& asked,
+                          const ChunkLosses& losses) {
   if (IsSinglePrecision(logits)) {
     DifferentiateRows(logits, targets, asked, losses);
     return logits;
   }
   const double smoothing = asked.label_smoothing;
-  const at::Tensor above = logits.gather(1, split.index) - logits.mean(1, /*keepdim=*/true);
-  losses.smoothing.copy_((above * smoothing).masked_fill_(split.ignored, 0).squeeze(1));
+  const at::Tensor index = targets.unsqueeze(1);
+  const at::Tensor above = logits.gather(1, index) - logits.mean(1, /*keepdim=*/true);
+  losses.smoothing.copy_((above * smoothing).squeeze(1));
   at::Tensor p = at::log_softmax(logits, 1);
-  StoreLosses(p, split, losses.token);
+  losses.token.copy_(LossesOf(p, targets));
   // logit - log p is the log-sum-exp in every column, so one column is enough.
   const at::Tensor log_sum = logits.narrow(1, 0, 1) - p.narrow(1, 0, 1);
-  losses.squared.copy_(log_sum.square().masked_fill_(split.ignored, 0).squeeze(1));
+  losses.squared.copy_(log_sum.square().squeeze(1));
   p.exp_();
   if (asked.z_loss != 0) p.mul_(1 + 2 * asked.z_loss * log_sum);
   p.sub_(smoothing / static_cast<double>(p.size(1)));
-  p.scatter_add_(1, split.index, at::full_like(split.index, smoothing - 1, p.options()));
-  return p.masked_fill_(split.ignored, 0);
+  return p.scatter_add_(1, index, at::full_like(index, smoothing - 1, p.options()));
 }
 
 // As LogitGradients, for the logits before their soft cap: y = c tanh(x / c) has the derivative
 // 1 - (y / c)^2.
-at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const Targets& split,
-                           const HeadLoss& loss, const ChunkLosses& losses) {
-  if (loss.soft_cap == 0) return LogitGradients(logits, targets, split, loss, losses);
-  // Logits of ignored tokens may be no numbers, and the derivative multiplies them by 0.
-  at::Tensor squashed = logits.div_(loss.soft_cap).tanh_().masked_fill_(split.ignored, 0);
+at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const HeadLoss& loss,
+                           const ChunkLosses& losses) {
+  if (loss.soft_cap == 0) return LogitGradients(logits, targets, loss, losses);
+  at::Tensor squashed = logits.div_(loss.soft_cap).tanh_();
   // A new tensor: LogitGradients may overwrite it, and the derivative needs `squashed` afterwards.
-  const at::Tensor gradient =
-      LogitGradients(squashed * loss.soft_cap, targets, split, loss, losses);
+  const at::Tensor gradient = LogitGradients(squashed * loss.soft_cap, targets, loss, losses);
   return gradient.mul_(squashed.square_().neg_().add_(1));
 }
 
 // The forward pass computes the gradients too. The logits of a chunk are needed by both the loss
 // and the gradient and cost 2 T V D operations; recomputing them in backward, or saving [T, V],
 // would be more expensive than saving dhidden [T, D] and dhead [V, D]. The output is a scalar, so
-// backward only multiplies both by the incoming scalar.
+// backward only multiplies both by the incoming scalar. All targets are counted.
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
@@ -153,12 +159,9 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     for (int64_t start = 0; start < hidden.size(0); start += rows) {
       const int64_t n = std::min(rows, hidden.size(0) - start);
       const at::Tensor chunk = hidden.narrow(0, start, n);
-      const Targets chunk_targets = SplitTargets(targets.narrow(0, start, n));
       const at::Tensor p = CappedGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),
-                                           chunk_targets, loss, losses.Narrow(start, n));
-      // The gradients p of ignored tokens are 0, but what their hidden states hold may be no
-      // number.
-      if (trains_head) dhead.addmm_(p.t(), chunk.masked_fill(chunk_targets.ignored, 0), 1, scale);
+                                           loss, losses.Narrow(start, n));
+      if (trains_head) dhead.addmm_(p.t(), chunk, 1, scale);
       at::Tensor place = dhidden.narrow(0, start, n);
       // `place` is not initialized; with beta 0 it is not read.
       at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
@@ -214,19 +217,16 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
       const int64_t n = std::min(rows, tokens - start);
       const at::Tensor first = hidden.narrow(0, start, n);
       const at::Tensor second = hidden.narrow(0, tokens + start, n);
-      const Targets own = SplitTargets(targets.narrow(0, start, n));
+      const at::Tensor own = targets.narrow(0, start, n), index = own.unsqueeze(1);
       const PairedChunk pair = PairedChunkOf(first, second, head);
-      divergences.narrow(0, start, n).copy_(pair.divergence.masked_fill(own.ignored.squeeze(1), 0));
+      divergences.narrow(0, start, n).copy_(pair.divergence);
       const auto add = [&](const at::Tensor& log_own, const at::Tensor& log_other,
                            const at::Tensor& rows_of, int64_t place) {
-        at::Tensor loss = at::empty({n}, losses.options());
-        StoreLosses(log_own, own, loss);
-        losses.narrow(0, start, n).add_(loss, 0.5);
-        at::Tensor gradient = log_own.exp().scatter_add_(
-            1, own.index, at::full_like(own.index, -1, log_own.options()));
-        gradient.add_(PairedChunk::LogitGradient(log_own, log_other), c);
-        gradient.mul_(0.5 * scale).masked_fill_(own.ignored, 0);
-        dhead.addmm_(gradient.t(), rows_of.masked_fill(own.ignored, 0));
+        losses.narrow(0, start, n).add_(LossesOf(log_own, own), 0.5);
+        at::Tensor gradient =
+            log_own.exp().scatter_add_(1, index, at::full_like(index, -1, log_own.options()));
+        gradient.add_(PairedChunk::LogitGradient(log_own, log_other), c).mul_(0.5 * scale);
+        dhead.addmm_(gradient.t(), rows_of);
         at::Tensor out = dhidden.narrow(0, place, n);
         at::mm_out(out, gradient, head);
       };
@@ -250,14 +250,18 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
 
 ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
                                           const at::Tensor& targets, double scale, double c) {
-  const variable_list out = ConsistencyFunction::apply(hidden, head, targets, scale, c);
-  return {out[0], out[1], out[2]};
+  const CountedTokens counted(targets);
+  const variable_list out =
+      ConsistencyFunction::apply(counted.OfBoth(hidden), head, counted.Of(targets), scale, c);
+  return {out[0], counted.Spread(out[1], targets), counted.Spread(out[2], targets)};
 }
 
 CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
                                 const at::Tensor& targets, double scale, const HeadLoss& loss) {
-  const variable_list out = CrossEntropyFunction::apply(hidden, head, targets, scale, loss);
-  return {out[0], out[1]};
+  const CountedTokens counted(targets);
+  const variable_list out =
+      CrossEntropyFunction::apply(counted.Of(hidden), head, counted.Of(targets), scale, loss);
+  return {out[0], counted.Spread(out[1], targets)};
 }
 
 at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
@@ -267,15 +271,17 @@ at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double s
 
 at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
                        double soft_cap) {
+  const CountedTokens counted(targets);
+  const at::Tensor states = counted.Of(hidden), wanted = counted.Of(targets);
   const int64_t rows = ChunkRows(head.size(0));
-  at::Tensor losses = at::empty({hidden.size(0)}, hidden.options());
-  for (int64_t start = 0; start < hidden.size(0); start += rows) {
-    const int64_t n = std::min(rows, hidden.size(0) - start);
-    const at::Tensor logits = HeadLogits(hidden.narrow(0, start, n), head, soft_cap);
-    StoreLosses(at::log_softmax(logits, 1), SplitTargets(targets.narrow(0, start, n)),
-                losses.narrow(0, start, n));
+  at::Tensor losses = at::empty({states.size(0)}, hidden.options());
+  for (int64_t start = 0; start < states.size(0); start += rows) {
+    const int64_t n = std::min(rows, states.size(0) - start);
+    const at::Tensor logits = HeadLogits(states.narrow(0, start, n), head, soft_cap);
+    losses.narrow(0, start, n)
+        .copy_(LossesOf(at::log_softmax(logits, 1), wanted.narrow(0, start, n)));
   }
-  return losses;
+  return counted.Spread(losses, targets);
 }
 
 at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
@@ -301,12 +307,10 @@ at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, doub
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
                          const at::Tensor& targets, const at::Tensor& numbers) {
   const ScopedPhase phase(Phase::kHead);
-  // What ignored positions hold may not be a number, and its product with a gradient of 0 would be
-  // NaN: it is replaced before the operations that multiply by it in their backward passes.
-  const at::Tensor ignored = targets.lt(0);
-  const at::Tensor rows = hidden.masked_fill(ignored.unsqueeze(1), 0);
-  const at::Tensor errors = at::mm(rows, head.t()).squeeze(1) - numbers.to(hidden.options());
-  return errors.masked_fill(ignored, 0).square();
+  const CountedTokens counted(targets);
+  const at::Tensor right = counted.Of(numbers.to(hidden.options()));
+  const at::Tensor errors = at::mm(counted.Of(hidden), head.t()).squeeze(1) - right;
+  return counted.Spread(errors.square(), targets);
 }
 
 }  // namespace braid

@@ -1,5 +1,6 @@
 // Cross entropy of an output head, computed for a chunk of tokens at a time, so that the logits of
 // the whole batch [T, V] never exist together. The gradient is computed together with the loss.
+// Nothing is computed for tokens without a target, whose hidden states may be no numbers.
 #ifndef BRAID_MODEL_KERNELS_CROSS_ENTROPY_H_
 #define BRAID_MODEL_KERNELS_CROSS_ENTROPY_H_
 
@@ -61,8 +62,7 @@ at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const a
 at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap = 0);
 
 // Returns the squared errors [T] of the outputs of hidden [T, D] under head [1, D], 0 where targets
-// [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head. Values at
-// such positions have no influence, even if they are not numbers.
+// [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head.
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
                          const at::Tensor& targets, const at::Tensor& numbers);
 

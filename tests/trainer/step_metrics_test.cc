@@ -80,6 +80,15 @@ TEST(StepMeterTest, PositionsSeeTheirDocumentsOrExamples) {
   EXPECT_EQ(MeanVisibleKeys({}, config), .5 * config.sequence_length());
 }
 
+TEST(StepMeterTest, TargetShareCountsSupervisedPositionsWithTarget) {
+  Batch batch;
+  EXPECT_EQ(TargetShare(batch), 1);
+  batch.targets = {3, 0, 5, -1};  // The last instance may be short.
+  EXPECT_EQ(TargetShare(batch), 1);
+  batch.first_visible = {0, 0, 0, 0};
+  EXPECT_EQ(TargetShare(batch), .75);
+}
+
 TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
   const auto text = NewDirectory("text"), answers = NewDirectory("answers");
   WriteTinyDataset(text);
@@ -88,14 +97,16 @@ TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
   const RunDirectory run(NewDirectory("run"));
   ASSERT_TRUE(run.WriteSpec(spec).ok());
   ASSERT_TRUE(TrainAlone(run, spec).ok());
-  const double all = FlopsPerToken(spec.model(), spec.finetuning(), 0).total();
+  const auto flops_with = [&](double keys, double target_share) {
+    return FlopsPerToken(spec.model(), spec.finetuning(), keys, target_share).total();
+  };
   const auto steps = run.ReadMetrics(0).value();
   ASSERT_FALSE(steps.empty());
   for (const v1::StepMetrics& step : steps) {
     const double flops = 1e9 * step.gflops() / step.tokens_per_second();
     // Each example is at most 11 of the sequence's 32 tokens.
-    EXPECT_GT(flops, all);
-    EXPECT_LT(flops, FlopsPerToken(spec.model(), spec.finetuning(), 11).total());
+    EXPECT_GT(flops, flops_with(0, 0));
+    EXPECT_LT(flops, flops_with(11, .5));
   }
 }
 

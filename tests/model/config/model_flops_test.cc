@@ -200,6 +200,19 @@ TEST(ModelFlopsTest, AttentionCountsTheKeysThatPositionsSee) {
   EXPECT_NEAR(whole - FlopsPerToken(config, {}, 4).forward, 2 * 2 * 3 * 8 * (12 - 4), 1e-9);
 }
 
+TEST(ModelFlopsTest, TheHeadCountsPositionsWithTarget) {
+  const v1::ModelConfig config = Small(v1::DENSE, 1);
+  const ModelFlops all = FlopsPerToken(config), half = FlopsPerToken(config, {}, {}, .5);
+  const double head = 2.0 * config.d_model() * config.vocab_size();
+  EXPECT_NEAR(all.forward - half.forward, .5 * head, 1e-9);
+  EXPECT_NEAR(all.backward - half.backward, head, 1e-9);
+  // Adapters need the head's gradient with respect to its input only.
+  const v1::Finetuning adapters = QueryAndValueAdapters(config, 2, 0);
+  EXPECT_NEAR(
+      FlopsPerToken(config, adapters).backward - FlopsPerToken(config, adapters, {}, .5).backward,
+      .5 * head, 1e-9);
+}
+
 // The 7B of the paper: 6 N and attention.
 TEST(ModelFlopsTest, LargeModelIsSixTimesItsParameters) {
   v1::ModelConfig config;

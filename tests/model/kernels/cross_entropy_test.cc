@@ -145,6 +145,23 @@ TEST(CrossEntropyTest, IgnoredTokensHaveNoLossAndNoGradient) {
   EXPECT_EQ(TokenLosses(hidden, head, targets)[3].item<double>(), 0);
 }
 
+TEST(CrossEntropyTest, WithoutAnyTargetLossesAndGradientsAreZero) {
+  const at::Tensor hidden = RandomLeaf({4, 3}), head = RandomLeaf({7, 3});
+  const at::Tensor targets = at::full({4}, -1, at::kLong), numbers = at::zeros({4}, at::kDouble);
+  const auto expect_zero = [&](auto loss) {
+    EXPECT_EQ(loss().template item<double>(), 0);
+    for (const at::Tensor& gradient : GradientsOf(loss, {hidden, head})) {
+      EXPECT_EQ(gradient.abs().max().item<double>(), 0);
+    }
+  };
+  expect_zero([&] { return CrossEntropy(hidden, head, targets, 1).total; });
+  expect_zero([&] {
+    return ConsistencyCrossEntropy(at::cat({hidden, hidden}), head, targets, 1, 2).total;
+  });
+  expect_zero([&] { return SquaredErrors(hidden, head.narrow(0, 0, 1), targets, numbers).sum(); });
+  EXPECT_EQ(TokenLosses(hidden, head, targets).abs().max().item<double>(), 0);
+}
+
 // In both precisions, with a soft cap, and for pairs of passes.
 TEST(CrossEntropyTest, IgnoredHiddenStatesThatAreNotNumbersHaveNoInfluence) {
   at::manual_seed(11);

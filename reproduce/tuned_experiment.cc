@@ -18,6 +18,7 @@ constexpr char kEquations[] = "mawps";
 constexpr char kOtherEquations[] = "asdiv";
 constexpr int64_t kSentimentTokens = 90000;
 constexpr int64_t kEquationTokens = 80000;
+constexpr int64_t kReviewsTokens = 250000;
 // Below the loss of guessing between two answers, ln 2, by the smallest gain of interest.
 constexpr double kLearned = 0.69315 - kAnswerGain.margin;
 
@@ -49,16 +50,26 @@ std::vector<TunedTask> TunedTasks() {
        .is_extra = true,
        .further = {kOtherEquations},
        .num_tokens = kEquationTokens}};
+  const auto add_part = [&](const std::string& name, int percent, int64_t num_tokens) {
+    tasks.push_back({.name = PartialTask(name, percent),
+                     .parts = {name},
+                     .share = percent / 100.0,
+                     .is_extra = true,
+                     .num_tokens = num_tokens});
+  };
   for (const int percent : {10, 30}) {
-    for (size_t own = 0; own < 2; ++own) {
-      tasks.push_back({.name = PartialTask(tasks[own].name, percent),
-                       .parts = {tasks[own].name},
-                       .share = percent / 100.0,
-                       .is_extra = true,
-                       .num_tokens = tasks[own].num_tokens});
-    }
+    add_part(kSentiment, percent, kSentimentTokens);
+    add_part(kEquations, percent, kEquationTokens);
   }
+  add_part(kReviewsTask, kReviewsPercent, kReviewsTokens);
   return tasks;
+}
+
+// Returns a figure of the texts that the model writes; nullopt if it was not scored.
+std::optional<double> MetricOf(const ArmResult& result, const std::string& metric) {
+  const TaskScore* const score = FindTaskScore(result, kTextTask, "");
+  if (score == nullptr || !score->metrics.contains(metric)) return std::nullopt;
+  return score->metrics.at(metric);
 }
 
 std::vector<PlannedScore> BaseScores(const PlannedRun& run) {
@@ -133,6 +144,17 @@ void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder) {
     figure.measure = TaskMeasure::kFigure;
     builder.AddAnswers(absl::StrCat("right answers of ", arm, " minus plain, ", task.asked),
                        std::nullopt, figure);
+  }
+}
+
+void ReportTexts(const std::string& arm, ClaimBuilder& builder) {
+  const std::vector<SignedArm> arms = {
+      {.sign = +1, .arm = arm, .order = v1::RANDOM, .task = kTextTask},
+      {.sign = -1, .arm = kPlainTuning, .order = v1::RANDOM, .task = kTextTask}};
+  for (const char* metric : {"bleu", "nist", "meteor", "rouge_l", "cider"}) {
+    builder.AddStatistic(absl::StrCat(metric, " of ", arm, " minus plain"), metric, std::nullopt,
+                         arms,
+                         [metric](const ArmResult& result) { return MetricOf(result, metric); });
   }
 }
 

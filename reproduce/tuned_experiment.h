@@ -20,10 +20,13 @@ inline constexpr char kPlainTuning[] = "plain";
 inline constexpr char kTopicTask[] = "agnews";
 inline constexpr char kJointTask[] = "joint";
 inline constexpr char kTextTask[] = "e2e";
+// Sentiment of long reviews, of which 30 % are enough.
+inline constexpr char kReviewsTask[] = "yelp";
+inline constexpr int kReviewsPercent = 30;
 // Equations of problems with their numbers: tuned on those of MAWPS, asked on SVAMP.
 inline constexpr char kNumbersTask[] = "svamp";
 
-// Returns the name of the extra task with a share of the examples of one of OwnTasks().
+// Returns the name of the extra task with a share of the examples of another task.
 std::string PartialTask(const std::string& task, int percent);
 
 // Returns an experiment with the base model as its only arm, without name, texts and claims.
@@ -44,6 +47,9 @@ TaskContrast AnswerDifference(const std::string& first, const std::string& secon
 // Reports the loss of plain tuning minus that of `arm`, and the right answers of `arm` minus those
 // of plain tuning, for each task on its own.
 void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder);
+
+// Reports how good the texts of `arm` are, minus those of plain tuning.
+void ReportTexts(const std::string& arm, ClaimBuilder& builder);
 
 // Reports what a search for the setting with the most right answers on each task finds
 // (setting_search.h).

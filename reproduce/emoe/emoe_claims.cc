@@ -43,8 +43,14 @@ class EmoeClaims {
     ReportSearch(
         {kEmoe, kQuarter, "8-experts", "32-experts", "two-layers", "second-layer", "every-layer"},
         builder);
-    builder.AddAnswers("plain minus emoe, agnews", std::nullopt,
-                       AnswerDifference(kPlainTuning, kEmoe, {{kTopicTask, kTopicTask}}));
+    const AskedTask more[] = {{kTopicTask, kTopicTask},
+                              {PartialTask(kReviewsTask, kReviewsPercent), kReviewsTask},
+                              {kTextTask, kTextTask}};
+    for (const AskedTask& task : more) {
+      builder.AddAnswers(absl::StrCat("plain minus emoe, ", task.asked), std::nullopt,
+                         AnswerDifference(kPlainTuning, kEmoe, {task}));
+    }
+    ReportTexts(kEmoe, builder);
     const std::string caution = GuessingCaution(evidence_);
     if (!caution.empty()) builder.AddCaution(caution);
     return builder.Finish();

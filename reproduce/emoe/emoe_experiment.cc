@@ -111,7 +111,8 @@ ArmDefinition LayersArm(const std::string& name, const std::string& description,
 }
 
 std::vector<std::string> ExtraTasks() {
-  std::vector<std::string> names = {kTopicTask, kJointTask, kNumbersTask};
+  std::vector<std::string> names = {kTopicTask, kJointTask, kNumbersTask, kTextTask,
+                                    PartialTask(kReviewsTask, kReviewsPercent)};
   for (const AskedTask& task : OwnTasks()) {
     for (const int percent : {10, 30}) names.push_back(PartialTask(task.asked, percent));
   }

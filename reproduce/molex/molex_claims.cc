@@ -22,13 +22,6 @@ SignedArm TunedOn(double sign, const std::string& arm, const std::string& task) 
   return {.sign = sign, .arm = arm, .order = v1::RANDOM, .task = task};
 }
 
-// Returns a figure of the texts that the model writes; nullopt if it was not scored.
-std::optional<double> MetricOf(const ArmResult& result, const std::string& metric) {
-  const TaskScore* const score = FindTaskScore(result, kTextTask, "");
-  if (score == nullptr || !score->metrics.contains(metric)) return std::nullopt;
-  return score->metrics.at(metric);
-}
-
 // Returns the divergence of the choices of two models, in the mean over layers; nullopt if they
 // were not counted.
 std::optional<double> DivergenceOf(const ArmResult& a, const ArmResult& b) {
@@ -85,11 +78,7 @@ class MolexClaims {
                                     .paper_result = "BLEU 70.0 to 70.7, METEOR 46.8 to 46.5"});
     builder.AddAnswers("plain minus molex, e2e", kAnswerGain,
                        AnswerDifference(kPlainTuning, kMolex, {{kTextTask, kTextTask}}));
-    for (const char* metric : {"bleu", "nist", "meteor", "rouge_l", "cider"}) {
-      builder.AddStatistic(absl::StrCat(metric, " of molex minus plain"), metric, std::nullopt,
-                           {TunedOn(+1, kMolex, kTextTask), TunedOn(-1, kPlainTuning, kTextTask)},
-                           [metric](const ArmResult& result) { return MetricOf(result, metric); });
-    }
+    ReportTexts(kMolex, builder);
     return builder.Finish();
   }
 

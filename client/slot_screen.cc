@@ -95,10 +95,12 @@ class SlotScreen {
   }
 
   std::string Outcome() const {
-    const int failed = static_cast<int>(slots_.Failed().size());
-    const int trained = static_cast<int>(plan_.tasks.size()) - failed;
-    if (failed == 0) return absl::StrFormat("%d trained", trained);
-    return absl::StrFormat("%d trained, %d failed", trained, failed);
+    const int64_t failed = std::ssize(slots_.Failed());
+    const int64_t skipped = std::ssize(plan_.tasks) - NumShown();
+    std::string text = absl::StrCat(NumShown() - failed, " trained");
+    if (failed > 0) absl::StrAppend(&text, ", ", failed, " failed");
+    if (skipped > 0) absl::StrAppend(&text, ", ", skipped, " not started");
+    return text;
   }
 
   void Show() {

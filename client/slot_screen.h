@@ -24,10 +24,10 @@ struct SlotPlan {
   double seconds_afterwards = 0;
 };
 
-// Trains all tasks and returns their runs in the order of the tasks, including runs that failed.
-// The board has one row per active run and one for all runs. Waits for an unavailable service up to
-// `patience`. Cancelled on Ctrl-C: active runs continue, and a repeated call with the same tasks
-// follows them.
+// Trains all tasks and returns their runs in the order of the tasks, including runs that failed;
+// runs that never started have no id. The board has one row per active run and one for all runs.
+// Waits for an unavailable service up to `patience`. Cancelled on Ctrl-C: active runs continue, and
+// a repeated call with the same tasks follows them.
 absl::StatusOr<std::vector<v1::Run>> FollowSlots(
     TrainingClient& client, const SlotPlan& plan, ProgressBoard& board,
     std::chrono::milliseconds patience = kServicePatience);

@@ -42,6 +42,7 @@ TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> ta
     const auto of_host = slots_.find(host_of_[task]);
     BRAID_CHECK(of_host != slots_.end() && of_host->second >= 1)
         << "no slot for host '" << host_of_[task] << "'";
+    BRAID_CHECK(!tasks_[task].after || *tasks_[task].after < task);
     waiting_.insert(task);
   }
 }
@@ -61,12 +62,14 @@ absl::Status TrainingSlots::Advance() {
     task = active_.erase(task);
   }
   for (auto task = waiting_.begin(); task != waiting_.end();) {
-    if (!HasFreeSlot(host_of_[*task])) {
+    if (NeverStarts(*task)) {
+      task = waiting_.erase(task);
+    } else if (!IsReady(*task) || !HasFreeSlot(host_of_[*task])) {
       ++task;
-      continue;
+    } else {
+      RETURN_IF_ERROR(Start(*task));
+      task = waiting_.erase(task);
     }
-    RETURN_IF_ERROR(Start(*task));
-    task = waiting_.erase(task);
   }
   return absl::OkStatus();
 }
@@ -76,8 +79,23 @@ bool TrainingSlots::HasFreeSlot(const std::string& host) const {
          slots_.at(host);
 }
 
+bool TrainingSlots::NeverStarts(size_t task) const {
+  const std::optional<size_t> after = tasks_[task].after;
+  return after && !waiting_.contains(*after) && !active_.contains(*after) &&
+         runs_[*after].state() != v1::RUN_SUCCEEDED;
+}
+
+bool TrainingSlots::IsReady(size_t task) const {
+  const std::optional<size_t> after = tasks_[task].after;
+  return !after || runs_[*after].state() == v1::RUN_SUCCEEDED;
+}
+
 absl::Status TrainingSlots::Start(size_t task) {
-  ASSIGN_OR_RETURN(runs_[task], launcher_.Launch(tasks_[task].request));
+  v1::LaunchRunRequest request = tasks_[task].request;
+  if (const std::optional<size_t> after = tasks_[task].after) {
+    ASSIGN_OR_RETURN(request, tasks_[task].request_after(runs_[*after]));
+  }
+  ASSIGN_OR_RETURN(runs_[task], launcher_.Launch(request));
   if (HasEnded(runs_[task].state()) && runs_[task].state() != v1::RUN_SUCCEEDED) {
     ASSIGN_OR_RETURN(runs_[task], launcher_.Resume(runs_[task].id()));
   } else if (runs_[task].latest().step() == 0) {

@@ -13,7 +13,9 @@
 #ifndef BRAID_CLIENT_TRAINING_SLOTS_H_
 #define BRAID_CLIENT_TRAINING_SLOTS_H_
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -37,7 +39,13 @@ class RunLauncher {
 };
 
 struct TrainingTask {
+  // Without `after`, all of it; otherwise the name and the launch of the spec.
   v1::LaunchRunRequest request;
+  // The task, earlier in the list, whose run must succeed before this one is started; if it does
+  // not succeed, this one never starts.
+  std::optional<size_t> after = {};
+  // Returns the whole request of such a task, given that run.
+  std::function<absl::StatusOr<v1::LaunchRunRequest>(const v1::Run& before)> request_after = {};
   // Estimate made before any run was measured.
   double planned_seconds = 0;
 };
@@ -55,15 +63,16 @@ class TrainingSlots {
   TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks, SlotsByHost slots);
 
   // Updates the active runs and starts the next ones in free slots, in the order of the tasks per
-  // host. A run that fails is not retried, and the others continue. Returns the errors of the
-  // launcher.
+  // host, without those that wait for another run. A run that fails is not retried, and the others
+  // continue. Returns the errors of the launcher and of request_after.
   absl::Status Advance();
 
-  // Returns whether all runs have ended.
+  // Returns whether all runs have ended or will never start.
   bool done() const;
   // Indices of the tasks whose runs are active.
   const std::set<size_t>& active() const { return active_; }
-  // Returns the newest known state of a task's run; its id is empty before the launch.
+  // Returns the newest known state of a task's run; its id is empty before the launch, and at the
+  // end if it was never started.
   const v1::Run& run(size_t task) const { return runs_[task]; }
   // Returns the indices of the tasks whose runs ended without success.
   std::vector<size_t> Failed() const;
@@ -78,6 +87,9 @@ class TrainingSlots {
 
   absl::Status Start(size_t task);
   bool HasFreeSlot(const std::string& host) const;
+  // Whether the run that a task waits for has ended without success, or was never started.
+  bool NeverStarts(size_t task) const;
+  bool IsReady(size_t task) const;
   // Returns measured seconds of runs divided by their planned seconds.
   double Slowness() const;
   double SecondsLeft(const std::string& host, int slots) const;

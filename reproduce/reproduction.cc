@@ -142,62 +142,37 @@ class ExperimentRun {
     return "";
   }
 
-  TrainingTask TaskOf(const PlannedRun& run) const {
+  // Fine-tuning runs start once the run whose model they start from has succeeded.
+  TrainingTask TaskOf(const PlannedRun& run, TunedRuns& tunings) const {
     TrainingTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
+    if (run.arm.tuning.has_value()) {
+      *task.request.mutable_spec() = TunedRunSpec(plan_, run, /*init_from=*/"", /*dataset_dir=*/"");
+      task.after = BaseRunOf(plan_, run);
+      task.request_after = [&](const v1::Run& base) { return tunings.RequestOf(run, base); };
+      return task;
+    }
     *task.request.mutable_spec() = PlannedRunSpec(plan_, run, corpus_.dataset_dirs);
     task.request.set_request_id(RunRequestId(plan_, run, corpus_.dataset_dirs));
     return task;
   }
 
   absl::Status Train() {
-    runs_.resize(plan_.runs.size());
-    RETURN_IF_ERROR(TrainRuns(/*tuned=*/false));
-    const bool tunes = std::ranges::any_of(
-        plan_.runs, [](const PlannedRun& run) { return run.arm.tuning.has_value(); });
-    return tunes ? TrainRuns(/*tuned=*/true) : absl::OkStatus();
-  }
-
-  // Trains the fine-tuning runs whose base succeeded, or the other runs.
-  absl::Status TrainRuns(bool tuned) {
     SlotPlan work{.slots = options_.slots, .slots_of_hosts = options_.slots_of_hosts};
-    std::vector<size_t> indices;
     ASSIGN_OR_RETURN(AnalysisClient analysis, session_.Analysis());
     // In the home, as the runs are: their specs name the model that they start from, so a command
     // with another output directory finds them only if the path is the same.
     TunedRuns tunings(
         plan_, std::move(analysis), options_.prepare_task,
         std::filesystem::absolute(session_.options.home) / "reproductions" / "converted", board_);
-    for (size_t i = 0; i < plan_.runs.size(); ++i) {
-      const PlannedRun& run = plan_.runs[i];
-      if (run.arm.tuning.has_value() != tuned) continue;
-      if (!tuned) {
-        work.tasks.push_back(TaskOf(run));
-      } else if (const v1::Run& base = runs_[BaseRunOf(plan_, run)];
-                 base.state() == v1::RUN_SUCCEEDED) {
-        ASSIGN_OR_RETURN(work.tasks.emplace_back(), tunings.TaskOf(run, base));
-      } else {
-        continue;
-      }
-      indices.push_back(i);
-    }
-    work.seconds_afterwards = SecondsAfterwards(tuned);
-    ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
-    ASSIGN_OR_RETURN(const std::vector<v1::Run> runs, FollowSlots(client, work, board_));
-    for (size_t i = 0; i < indices.size(); ++i) runs_[indices[i]] = runs[i];
-    return absl::OkStatus();
-  }
-
-  // Returns the estimated time of what follows the training of these runs.
-  double SecondsAfterwards(bool tuned) const {
     double scoring = 0;
-    std::vector<double> tunings;
     for (const PlannedRun& run : plan_.runs) {
+      work.tasks.push_back(TaskOf(run, tunings));
       scoring += PlannedScoringSeconds(plan_, run, checked_->source.num_bytes);
-      if (!tuned && run.arm.tuning.has_value()) {
-        tunings.push_back(PlannedTrainingSeconds(plan_, run));
-      }
     }
-    return scoring / ScoringThreads(options_.slots) + FinishTime(tunings, options_.slots);
+    work.seconds_afterwards = scoring / ScoringThreads(options_.slots);
+    ASSIGN_OR_RETURN(TrainingClient client, session_.Training());
+    ASSIGN_OR_RETURN(runs_, FollowSlots(client, work, board_));
+    return absl::OkStatus();
   }
 
   // Returns the scorings of the model of a run; none if the run did not succeed.

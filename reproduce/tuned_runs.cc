@@ -27,7 +27,8 @@ absl::StatusOr<std::string> TunedRuns::Split(const PlannedRun& run, const v1::Ru
   return output.string();
 }
 
-absl::StatusOr<TrainingTask> TunedRuns::TaskOf(const PlannedRun& run, const v1::Run& base) {
+absl::StatusOr<v1::LaunchRunRequest> TunedRuns::RequestOf(const PlannedRun& run,
+                                                          const v1::Run& base) {
   std::string model = base.id();
   if (run.arm.tuning->split.has_value()) {
     ASSIGN_OR_RETURN(model, Split(run, base));
@@ -36,10 +37,10 @@ absl::StatusOr<TrainingTask> TunedRuns::TaskOf(const PlannedRun& run, const v1::
   if (dataset.empty()) {
     ASSIGN_OR_RETURN(dataset, prepare_(TaskOfRun(*plan_.experiment, run), base.id()));
   }
-  TrainingTask task{.request = {}, .planned_seconds = PlannedTrainingSeconds(plan_, run)};
-  *task.request.mutable_spec() = TunedRunSpec(plan_, run, model, dataset);
-  task.request.set_request_id(RepeatableRequestId(run.name(), task.request.spec()));
-  return task;
+  v1::LaunchRunRequest request;
+  *request.mutable_spec() = TunedRunSpec(plan_, run, model, dataset);
+  request.set_request_id(RepeatableRequestId(run.name(), request.spec()));
+  return request;
 }
 
 }  // namespace braid

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
 #include "client/terminal/progress_board.h"
-#include "client/training_slots.h"
 #include "reproduce/reproduction_plan.h"
 #include "rpc/analysis_client.h"
 
@@ -38,7 +37,7 @@ class TunedRuns {
   // Returns the training of a fine-tuning run that starts from the model of `base`, a run that
   // succeeded. A conversion that an earlier call or command completed is reused. Errors are those
   // of the conversion and of `prepare`.
-  absl::StatusOr<TrainingTask> TaskOf(const PlannedRun& run, const v1::Run& base);
+  absl::StatusOr<v1::LaunchRunRequest> RequestOf(const PlannedRun& run, const v1::Run& base);
 
  private:
   absl::StatusOr<std::string> Split(const PlannedRun& run, const v1::Run& base);

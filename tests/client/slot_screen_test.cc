@@ -124,6 +124,15 @@ TEST_F(SlotScreenTest, ReportsFailedRunsAndTheirCauses) {
   EXPECT_THAT(told_.str(), HasSubstr("2 trained, 1 failed"));
 }
 
+TEST_F(SlotScreenTest, CountsRunsThatNeverStart) {
+  TrainingTask waiting = TaskOf("tuned");
+  waiting.after = 0;
+  const auto runs = Follow({.tasks = {TaskOf("fails"), TaskOf("moe"), waiting}, .slots = 2});
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_EQ(runs->back().id(), "");
+  EXPECT_THAT(told_.str(), HasSubstr("1 trained, 1 failed, 1 not started"));
+}
+
 // Their users cannot choose another request id.
 TEST_F(SlotScreenTest, LaunchesDeletedRunsAgain) {
   service_.deleted = {"run-dense", "run-dense-2"};

@@ -188,6 +188,49 @@ TEST(TrainingSlotsTest, OtherRunsContinueAfterAFailure) {
   EXPECT_EQ(service.num_resumed(), 0);
 }
 
+// Returns tasks of which the last ones wait for the run of the first, whose id they name.
+std::vector<TrainingTask> TasksAfterTheFirst(const std::vector<int64_t>& seconds, size_t waiting) {
+  std::vector<TrainingTask> tasks = Tasks(seconds);
+  for (size_t i = tasks.size() - waiting; i < tasks.size(); ++i) {
+    tasks[i].after = 0;
+    tasks[i].request_after = [request = tasks[i].request](const v1::Run& before) mutable {
+      EXPECT_EQ(before.state(), v1::RUN_SUCCEEDED);
+      request.mutable_spec()->set_init_from(before.id());
+      return request;
+    };
+  }
+  return tasks;
+}
+
+TEST(TrainingSlotsTest, TasksWaitForTheRunThatTheyStartFrom) {
+  FakeService service;
+  TrainingSlots slots(service, TasksAfterTheFirst({5, 3, 6, 2, 2}, 2), 2);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(slots.Advance().ok());
+    EXPECT_FALSE(slots.active().contains(3)) << i;
+    service.Tick();
+  }
+  EXPECT_TRUE(slots.active().contains(2));  // Others take the slots meanwhile.
+  ASSERT_TRUE(slots.Advance().ok());
+  EXPECT_TRUE(slots.active().contains(3));
+  RunToTheEnd(slots, service);
+  EXPECT_EQ(slots.run(3).spec().init_from(), "run-1");
+  EXPECT_EQ(slots.run(4).state(), v1::RUN_SUCCEEDED);
+}
+
+TEST(TrainingSlotsTest, TasksAfterARunThatFailedNeverStart) {
+  FakeService service;
+  std::vector<TrainingTask> tasks = TasksAfterTheFirst({2, 4, 2, 2}, 2);
+  tasks[0].request.mutable_spec()->set_name("fails");
+  tasks[3].after = 2;  // Waits for one that never starts.
+  TrainingSlots slots(service, tasks, 2);
+  RunToTheEnd(slots, service);
+  EXPECT_EQ(slots.Failed(), std::vector<size_t>{0});
+  EXPECT_EQ(service.num_launched(), 2);
+  EXPECT_EQ(slots.run(2).id(), "");
+  EXPECT_EQ(slots.run(3).id(), "");
+}
+
 TEST(TrainingSlotsTest, ContinuesAfterAnErrorOfTheService) {
   FakeService service;
   TrainingSlots slots(service, Tasks({3, 3}), 1);

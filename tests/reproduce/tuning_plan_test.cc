@@ -165,7 +165,7 @@ TEST(TuningPlanTest, ExtraTasksAreOfTheArmsThatNameThem) {
   EXPECT_TRUE(names.contains("emoe-joint-seed-1"));
   EXPECT_TRUE(names.contains("plain-mawps-30-percent-seed-2"));
   EXPECT_FALSE(names.contains("random-joint-seed-0"));
-  EXPECT_FALSE(names.contains("emoe-e2e-seed-0"));
+  EXPECT_TRUE(names.contains("emoe-yelp-30-percent-seed-0"));
   for (const PlannedRun& run : QuickPlan(EmoeExperiment()).runs) {
     EXPECT_THAT(run.task, testing::AnyOf("", "sst2", "mawps"));
   }

@@ -26,7 +26,7 @@ ArmDefinition BaseArm() {
   ArmDefinition arm{.name = kBaseArm,
                     .description = "dense model that all tuning runs of its seed start from",
                     .orders = {v1::RANDOM},
-                    .tokens_per_second = 5500};
+                    .tokens_per_second = 4500};
   v1::ModelConfig* const model = arm.settings.mutable_model();
   model->set_num_layers(6);
   model->set_d_model(128);
@@ -117,7 +117,7 @@ ArmDefinition AdapterArm(const std::string& name, const std::string& description
                     .description = description,
                     .orders = {v1::RANDOM},
                     .tuning = FineTuning{.base = kBaseArm},
-                    .tokens_per_second = 6000};
+                    .tokens_per_second = 7000};
   arm.settings.mutable_finetuning()->mutable_lora()->set_rank(8);
   arm.settings.mutable_finetuning()->mutable_lora()->set_alpha(16);
   return arm;

@@ -267,9 +267,10 @@ TEST(TuningPlanTest, StepsReplaceEpochsInTheDryRun) {
   // 10 steps of 4 sequences of 256 tokens, after the start of the trainer.
   const double start = 2;
   EXPECT_LT(PlannedTrainingSeconds(plan, plain), of_epochs / 4);
-  EXPECT_DOUBLE_EQ(PlannedTrainingSeconds(plan, plain), start + 10240 / 6000.0);
+  EXPECT_DOUBLE_EQ(PlannedTrainingSeconds(plan, plain),
+                   start + 10240 / plain.arm.tokens_per_second);
   EXPECT_DOUBLE_EQ(PlannedTrainingSeconds(plan, RunOf(plan, "more-steps-sst2-seed-0")),
-                   start + 1.9 * 10240 / 6000.0);
+                   start + 1.9 * 10240 / plain.arm.tokens_per_second);
 }
 
 TEST(TuningPlanTest, IsPrinted) {

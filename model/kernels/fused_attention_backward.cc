@@ -92,7 +92,7 @@ class HeadBackward {
     const int64_t queries = pair.first_query * hd, keys = pair.first_key * hd;
     Scores(pair, hd, k_, q_columns_ + queries, p_);
     // The mask is applied after the exponential: exp(s - log_sum) of a hidden key may be any value,
-    // including infinity, and is overwritten with 0.
+    // also no number, and is overwritten with 0.
     Vector().exp_shifted(p_, log_sums + pair.first_query, pair.num_keys, pair.num_queries);
     Mask(pair, first_visible_, 0, p_);
     Scores(pair, hd, v_, dout_columns_ + queries, dscores_);

@@ -286,7 +286,7 @@ float SoftmaxRow(float* __restrict values, size_t size) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < size; ++i) {
-    values[i] = std::exp(values[i] - maximum);
+    values[i] = ExpOrZero(values[i] - maximum);
     sum += values[i];
   }
   const float scale = 1.0f / sum;

@@ -88,8 +88,8 @@ TEST_P(VectorKernelsTest, SwiGluAndItsGradients) {
   const size_t size = 77;
   std::vector<float> gate = Random(size);
   const std::vector<float> up = Random(size), upstream = Random(size);
-  // exp(-gate) overflows.
-  gate[3] = -89, gate[20] = -100, gate[size - 1] = -1000;
+  // exp(-gate) overflows or underflows.
+  gate[3] = -89, gate[20] = -100, gate[size - 1] = -1000, gate[0] = 100, gate[21] = 1000;
   std::vector<float> out(size), activation = upstream, dgate(size), dup(size);
   kernels().swiglu(gate.data(), up.data(), out.data(), size);
   kernels().swiglu_backward(gate.data(), up.data(), activation.data(), dgate.data(), dup.data(),
@@ -97,9 +97,10 @@ TEST_P(VectorKernelsTest, SwiGluAndItsGradients) {
   const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
   for (size_t i = 0; i < size; ++i) {
     const double slope = (silu(gate[i] + 1e-4) - silu(gate[i] - 1e-4)) / 2e-4;
-    EXPECT_NEAR(out[i], silu(gate[i]) * up[i], 1e-5);
-    EXPECT_NEAR(activation[i], silu(gate[i]) * up[i], 1e-5);
-    EXPECT_NEAR(dup[i], upstream[i] * silu(gate[i]), 1e-5);
+    const double scale = std::max(1.0f, std::abs(gate[i]));
+    EXPECT_NEAR(out[i], silu(gate[i]) * up[i], 1e-5 * scale);
+    EXPECT_NEAR(activation[i], silu(gate[i]) * up[i], 1e-5 * scale);
+    EXPECT_NEAR(dup[i], upstream[i] * silu(gate[i]), 1e-5 * scale);
     EXPECT_NEAR(dgate[i], upstream[i] * up[i] * slope, 1e-4);
   }
 }
@@ -233,6 +234,17 @@ TEST_P(VectorKernelsTest, SoftmaxByBlocksEqualsSoftmaxOfAll) {
     double expected = 0;
     for (size_t r = 0; r < rows; ++r) expected += std::exp(scores[r * columns + q]);
     EXPECT_NEAR(maximum[q] + std::log(sum[q]), std::log(expected), 1e-5);
+  }
+}
+
+TEST_P(VectorKernelsTest, ExponentialsAreExactToAFewRoundings) {
+  std::vector<float> values;
+  for (float x = -79.99f; x <= 88; x += 0.0037f) values.push_back(x);
+  std::vector<float> powers = values;
+  const std::vector<float> zeros(values.size(), 0.0f);
+  kernels().exp_shifted(powers.data(), zeros.data(), 1, values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_NEAR(powers[i] / std::exp(double{values[i]}), 1, 4e-7) << values[i];
   }
 }
 

@@ -87,8 +87,9 @@ class TrainingSlots {
 
   absl::Status Start(size_t task);
   bool HasFreeSlot(const std::string& host) const;
-  // Whether the run that a task waits for has ended without success, or was never started.
+  // Returns whether the task that this one waits for can no longer succeed.
   bool NeverStarts(size_t task) const;
+  // Returns whether a task waits for no other, or for one that has succeeded.
   bool IsReady(size_t task) const;
   // Returns measured seconds of runs divided by their planned seconds.
   double Slowness() const;

@@ -20,7 +20,7 @@ inline constexpr char kPlainTuning[] = "plain";
 inline constexpr char kTopicTask[] = "agnews";
 inline constexpr char kJointTask[] = "joint";
 inline constexpr char kTextTask[] = "e2e";
-// Sentiment of long reviews, of which 30 % are enough.
+// Sentiment of reviews. They are long, so models are tuned on 30 % of them.
 inline constexpr char kReviewsTask[] = "yelp";
 inline constexpr int kReviewsPercent = 30;
 // Equations of problems with their numbers: tuned on those of MAWPS, asked on SVAMP.

@@ -27,26 +27,29 @@ int64_t ChunkRows(int64_t vocabulary) {
 class CountedTokens {
  public:
   explicit CountedTokens(const at::Tensor& targets)
-      : rows_(targets.ge(0).nonzero().flatten()), all_(rows_.size(0) == targets.size(0)) {}
+      : rows_(targets.ge(0).nonzero().flatten()), num_tokens_(targets.size(0)) {}
 
   // Returns the rows of x [T, ...] of these tokens.
-  at::Tensor Of(const at::Tensor& x) const { return all_ ? x : x.index_select(0, rows_); }
+  at::Tensor Of(const at::Tensor& x) const { return all() ? x : x.index_select(0, rows_); }
 
   // As Of, for two passes [2T, D], one after the other.
   at::Tensor OfBoth(const at::Tensor& x) const {
-    return all_ ? x
-                : at::cat({Of(x.narrow(0, 0, x.size(0) / 2)),
-                           Of(x.narrow(0, x.size(0) / 2, x.size(0) / 2))});
+    return all() ? x
+                 : at::cat({Of(x.narrow(0, 0, num_tokens_)),
+                            Of(x.narrow(0, num_tokens_, num_tokens_))});
   }
 
-  // Returns the values [n] of these tokens as those of all `like` [T], 0 for the others.
-  at::Tensor Spread(const at::Tensor& values, const at::Tensor& like) const {
-    return all_ ? values : at::zeros(like.sizes(), values.options()).index_copy(0, rows_, values);
+  // Returns values [n] of these tokens as values [T] of all tokens, 0 for the others.
+  at::Tensor Spread(const at::Tensor& values) const {
+    if (all()) return values;
+    return at::zeros({num_tokens_}, values.options()).index_copy(0, rows_, values);
   }
 
  private:
+  bool all() const { return rows_.size(0) == num_tokens_; }
+
   at::Tensor rows_;  // [n] int64
-  bool all_;
+  int64_t num_tokens_;
 };
 
 bool IsSinglePrecision(const at::Tensor& logits) {
@@ -253,7 +256,7 @@ ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Te
   const CountedTokens counted(targets);
   const variable_list out =
       ConsistencyFunction::apply(counted.OfBoth(hidden), head, counted.Of(targets), scale, c);
-  return {out[0], counted.Spread(out[1], targets), counted.Spread(out[2], targets)};
+  return {out[0], counted.Spread(out[1]), counted.Spread(out[2])};
 }
 
 CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
@@ -261,7 +264,7 @@ CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head
   const CountedTokens counted(targets);
   const variable_list out =
       CrossEntropyFunction::apply(counted.Of(hidden), head, counted.Of(targets), scale, loss);
-  return {out[0], counted.Spread(out[1], targets)};
+  return {out[0], counted.Spread(out[1])};
 }
 
 at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
@@ -281,7 +284,7 @@ at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const a
     losses.narrow(0, start, n)
         .copy_(LossesOf(at::log_softmax(logits, 1), wanted.narrow(0, start, n)));
   }
-  return counted.Spread(losses, targets);
+  return counted.Spread(losses);
 }
 
 at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
@@ -310,7 +313,7 @@ at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,
   const CountedTokens counted(targets);
   const at::Tensor right = counted.Of(numbers.to(hidden.options()));
   const at::Tensor errors = at::mm(counted.Of(hidden), head.t()).squeeze(1) - right;
-  return counted.Spread(errors.square(), targets);
+  return counted.Spread(errors.square());
 }
 
 }  // namespace braid

@@ -51,8 +51,8 @@ struct VectorKernels {
 
   // In the arrays [rows][columns] below, the elements of a row are adjacent.
 
-  // Computes values[r][q] = exp(values[r][q] - shift[q]), 0 below exp(-80); any value for
-  // differences above 88.
+  // Computes values[r][q] = exp(values[r][q] - shift[q]): 0 for differences below -80, any value
+  // for those above 88.
   void (*exp_shifted)(float* values, const float* shift, size_t rows, size_t columns);
 
   // Adds one block to a running softmax over rows: replaces `scores` by exp(score - maximum),

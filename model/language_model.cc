@@ -219,25 +219,12 @@ class LanguageModel::Impl {
             ? TokenLosses(states.hidden, weights_.head, wanted, config_.logit_soft_cap())
             : SquaredErrors(states.hidden, weights_.head, wanted, NumberTensor(numbers));
     ForwardResult result{.token_loss = ToVector<float>(losses)};
-    if (want_predicted && numbers.empty()) result.predicted = Predicted(states.hidden, targets);
+    if (want_predicted && numbers.empty()) {
+      result.predicted = ToVector<int32_t>(
+          HighestOutputs(states.hidden, weights_.head, wanted, config_.logit_soft_cap()));
+    }
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
-  }
-
-  // Returns ForwardResult::predicted.
-  std::vector<int32_t> Predicted(const at::Tensor& hidden, std::span<const int32_t> targets) const {
-    std::vector<int64_t> rows;
-    for (size_t i = 0; i < targets.size(); ++i) {
-      if (targets[i] >= 0) rows.push_back(static_cast<int64_t>(i));
-    }
-    std::vector<int32_t> predicted(targets.size(), -1);
-    const at::Tensor counted = hidden.index_select(0, at::tensor(rows, at::kLong));
-    const at::Tensor highest = HighestOutputs(counted, weights_.head, config_.logit_soft_cap());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      predicted[static_cast<size_t>(rows[i])] =
-          static_cast<int32_t>(highest.data_ptr<int64_t>()[i]);
-    }
-    return predicted;
   }
 
   std::vector<float> Logits(std::span<const int32_t> inputs, int64_t batch_size) const {

@@ -39,10 +39,10 @@ class CountedTokens {
                             Of(x.narrow(0, num_tokens_, num_tokens_))});
   }
 
-  // Returns values [n] of these tokens as values [T] of all tokens, 0 for the others.
-  at::Tensor Spread(const at::Tensor& values) const {
+  // Returns values [n] of these tokens as values [T] of all tokens, `other` for the others.
+  at::Tensor Spread(const at::Tensor& values, double other = 0) const {
     if (all()) return values;
-    return at::zeros({num_tokens_}, values.options()).index_copy(0, rows_, values);
+    return at::full({num_tokens_}, other, values.options()).index_copy(0, rows_, values);
   }
 
  private:
@@ -287,24 +287,27 @@ at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const a
   return counted.Spread(losses);
 }
 
-at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
+at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head,
+                          const at::Tensor& targets, double soft_cap) {
+  const CountedTokens counted(targets);
+  const at::Tensor states = counted.Of(hidden);
   const int64_t rows = ChunkRows(head.size(0)), outputs = head.size(0);
-  at::Tensor highest = at::empty({hidden.size(0)}, at::kLong);
-  for (int64_t start = 0; start < hidden.size(0); start += rows) {
-    const int64_t n = std::min(rows, hidden.size(0) - start);
-    const at::Tensor logits = HeadLogits(hidden.narrow(0, start, n), head, soft_cap)
+  at::Tensor highest = at::empty({states.size(0)}, at::kInt);
+  for (int64_t start = 0; start < states.size(0); start += rows) {
+    const int64_t n = std::min(rows, states.size(0) - start);
+    const at::Tensor logits = HeadLogits(states.narrow(0, start, n), head, soft_cap)
                                   .to(at::kCPU, at::kFloat)
                                   .contiguous();
     const float* const values = logits.data_ptr<float>();
-    int64_t* const to = highest.data_ptr<int64_t>() + start;
+    int32_t* const to = highest.data_ptr<int32_t>() + start;
     at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const float* const row = values + i * outputs;
-        to[i] = std::max_element(row, row + outputs) - row;
+        to[i] = static_cast<int32_t>(std::max_element(row, row + outputs) - row);
       }
     });
   }
-  return highest;
+  return counted.Spread(highest.to(hidden.device()), -1);
 }
 
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,

@@ -57,9 +57,11 @@ ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Te
 at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
                        double soft_cap = 0);
 
-// Returns the outputs [T] int64 with the highest logit, the first of equal ones, of hidden [T, D]
-// under head [V, D]. Computed for a chunk of tokens at a time.
-at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head, double soft_cap = 0);
+// Returns the outputs [T] int32 with the highest logit, the first of equal ones, of hidden [T, D]
+// under head [V, D]; -1 where targets [T] int64 are negative. Computed for a chunk of tokens at a
+// time.
+at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head,
+                          const at::Tensor& targets, double soft_cap = 0);
 
 // Returns the squared errors [T] of the outputs of hidden [T, D] under head [1, D], 0 where targets
 // [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head.

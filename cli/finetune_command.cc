@@ -23,8 +23,18 @@ double RateOfARank(const v1::RunSpec& resolved) {
   return MeasureProductGflops() * std::clamp(resolved.threads_per_rank(), 1, cores) / cores;
 }
 
+// Returns the share of the positions that have a target.
+double TargetShareOf(const FinetuneData& data) {
+  const int64_t positions =
+      std::ssize(data.plan.training.sequences) * data.settings.sequence_length;
+  // A full sequence has one token more than positions.
+  return static_cast<double>(std::min(data.plan.counts.num_targets, positions)) /
+         static_cast<double>(positions);
+}
+
 // Asks the service for the parameters that are trained, and memory and time of a rank.
-absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& resolved) {
+absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& resolved,
+                                                   const FinetuneData& data) {
   v1::DescribeModelRequest request;
   *request.mutable_model() = resolved.model();
   v1::ForecastRequest* const forecast = request.mutable_forecast();
@@ -35,13 +45,15 @@ absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::R
   *forecast->mutable_finetuning() = resolved.finetuning();
   *forecast->mutable_growth() = resolved.growth();
   forecast->set_num_steps(resolved.num_steps());
+  // A label head is small, and its one target an example is not counted.
+  if (!data.plan.labels) forecast->set_target_share(TargetShareOf(data));
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   return client.DescribeModel(request);
 }
 
 absl::Status DryRun(Session& session, const v1::RunSpec& resolved, const FinetuneData& data) {
   const int64_t num_steps = resolved.num_steps();
-  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, resolved));
+  ASSIGN_OR_RETURN(const v1::DescribeModelResponse model, Forecast(session, resolved, data));
   if (session.json) {
     nlohmann::json json = FinetunePlanJson(data, num_steps);
     json["forecast"] = nlohmann::json::parse(ToJson(model.forecast()));

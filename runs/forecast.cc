@@ -52,6 +52,9 @@ absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
   RETURN_IF_ERROR(CheckField(request.global_batch_size() >= request.world_size(),
                              "forecast.global_batch_size", request.global_batch_size(),
                              "at least one sequence a rank"));
+  if (request.target_share() == 0) request.set_target_share(1);
+  RETURN_IF_ERROR(CheckField(request.target_share() > 0 && request.target_share() <= 1,
+                             "forecast.target_share", request.target_share(), "a share up to 1"));
   RETURN_IF_ERROR(
       CheckField(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
                  "forecast.gflops_per_rank", request.gflops_per_rank(), "a positive number"));
@@ -106,13 +109,16 @@ void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request
 
 // Returns the FLOPs per token, averaged over the steps of a run whose active experts grow.
 ModelFlops MeanFlops(const v1::ModelConfig& model, const v1::ForecastRequest& request) {
-  if (!request.has_growth()) return FlopsPerToken(model, request.finetuning());
+  const auto flops_of = [&](const v1::ModelConfig& config) {
+    return FlopsPerToken(config, request.finetuning(), /*mean_keys=*/{}, request.target_share());
+  };
+  if (!request.has_growth()) return flops_of(model);
   const ExpertGrowth growth = GrowthOf(request.growth(), request.num_steps());
   v1::ModelConfig at_step = model;
   ModelFlops mean;
   for (const auto& [active, steps] : StepsByActiveExperts(growth, request.num_steps())) {
     at_step.mutable_routing()->mutable_token()->set_active_experts(active);
-    const ModelFlops flops = FlopsPerToken(at_step, request.finetuning());
+    const ModelFlops flops = flops_of(at_step);
     const double share = static_cast<double>(steps) / static_cast<double>(request.num_steps());
     mean.forward += share * flops.forward;
     mean.backward += share * flops.backward;

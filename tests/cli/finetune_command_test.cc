@@ -101,8 +101,13 @@ TEST_F(FinetuneCommandTest, ADryRunShowsTheSplitAndWritesNothing) {
                                  HasSubstr("exports    a dense model"),
                                  HasSubstr("time       at least "), HasSubstr(": 2 steps of ")));
   const Outcome as_json = Finetune(With(kExperts, {"--dry-run", "--json", "--no-recompose"}));
-  EXPECT_EQ(json::parse(as_json.out)["split"]["layers"], json({1}));
-  EXPECT_GT(json::parse(as_json.out)["forecast"]["step_seconds"], 0);
+  const json plan = json::parse(as_json.out);
+  EXPECT_EQ(plan["split"]["layers"], json({1}));
+  EXPECT_GT(plan["forecast"]["step_seconds"], 0);
+  const double positions =
+      plan["num_sequences"].get<double>() * plan["sequence_length"].get<double>();
+  EXPECT_EQ(plan["forecast"]["request"]["target_share"],
+            plan["num_targets"].get<double>() / positions);
   EXPECT_FALSE(fs::exists(root_ / "home/supervised"));
 }
 

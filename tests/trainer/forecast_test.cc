@@ -324,6 +324,19 @@ TEST(ForecastArithmeticTest, BadGrowthIsNamed) {
                "growth.last: got 17");
 }
 
+// The head of "tiny" has 2 V D products a position, three times with both backward ones.
+TEST(ForecastArithmeticTest, PositionsWithoutTargetNeedNoHead) {
+  const v1::ModelConfig model = Preset("tiny");
+  v1::ForecastRequest request;
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast all, ForecastTraining(model, request));
+  EXPECT_EQ(all.request().target_share(), 1);
+  request.set_target_share(0.25);
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast quarter, ForecastTraining(model, request));
+  const double head = 3.0 * 2 * model.vocab_size() * model.d_model() * model.sequence_length();
+  EXPECT_NEAR(all.step_flops() - quarter.step_flops(), 0.75 * head, 1e-6 * head);
+  EXPECT_EQ(all.total_bytes(), quarter.total_bytes());
+}
+
 TEST(ForecastArithmeticTest, TheLargestBatchDoesNotOverflow) {
   v1::ForecastRequest request;
   request.set_world_size(2);
@@ -348,6 +361,10 @@ TEST(ForecastArithmeticTest, BadRequestsAreNamed) {
   request.set_global_batch_size(4);
   EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,
                "global_batch_size", "got 4");
+  request.set_global_batch_size(8);
+  request.set_target_share(1.5);
+  EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,
+               "forecast.target_share: got 1.5, expected a share up to 1");
   v1::ModelConfig chosen = Preset("tiny/8E");
   chosen.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
   EXPECT_FAILS(ForecastTraining(chosen, {}), absl::StatusCode::kUnimplemented,

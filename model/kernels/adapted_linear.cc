@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/splitmix.h"
+#include "model/kernels/linear.h"
 #include "model/kernels/swiglu.h"
 
 namespace braid {
@@ -24,10 +25,6 @@ struct AdaptedShape {
   double scale;
   InputDropout dropout;
 };
-
-at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return bias.numel() > 0 ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
-}
 
 // Returns m * x for x [T, in]. The mask is computed again in backward instead of being saved.
 at::Tensor DropInputs(const at::Tensor& x, const InputDropout& dropout) {
@@ -52,21 +49,41 @@ at::Tensor DropInputs(const at::Tensor& x, const InputDropout& dropout) {
   return x * factors.to(x.device(), x.scalar_type());
 }
 
-// a [parts * rank, in] and b [all rows, rank] hold the parts one after the other.
+// Returns W + scale B A.
+at::Tensor AdaptedMatrix(const at::Tensor& weight, const at::Tensor& a, const at::Tensor& b,
+                         const std::vector<RowRange>& parts, double scale) {
+  const at::Tensor sum = weight.clone(at::MemoryFormat::Contiguous);
+  const int64_t rank = b.size(1);
+  int64_t at_row = 0, at_rank = 0;
+  for (const RowRange& part : parts) {
+    sum.narrow(0, part.first, part.count)
+        .addmm_(b.narrow(0, at_row, part.count), a.narrow(0, at_rank, rank), 1, scale);
+    at_row += part.count, at_rank += rank;
+  }
+  return sum;
+}
+
+// Returns whether to multiply with AdaptedMatrix instead of with W and the adapters. It takes less
+// time for many tokens, and no more memory than they do.
+bool AddsAdapters(const at::Tensor& x, const at::Tensor& weight, const InputDropout& dropout) {
+  return dropout.rate == 0 && x.size(0) >= weight.size(0) + weight.size(1);
+}
+
+// a [parts * rank, in] and b [all rows, rank] hold the parts one after the other. AdaptedMatrix is
+// computed again in backward instead of being saved.
 class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b,
                             const AdaptedShape& shape) {
-    at::Tensor y = Linear(x, weight, bias);
-    const int64_t rank = b.size(1);
+    const at::Tensor added = bias.numel() > 0 ? bias : at::Tensor();
     const at::Tensor inner = at::mm(DropInputs(x, shape.dropout), a.t());  // [T, parts * rank]
-    int64_t at_row = 0, at_rank = 0;
-    for (const RowRange& part : shape.parts) {
-      y.narrow(1, part.first, part.count)
-          .addmm_(inner.narrow(1, at_rank, rank), b.narrow(0, at_row, part.count).t(), 1,
-                  shape.scale);
-      at_row += part.count, at_rank += rank;
+    at::Tensor y;
+    if (AddsAdapters(x, weight, shape.dropout)) {
+      y = Linear(x, AdaptedMatrix(weight, a, b, shape.parts, shape.scale), added);
+    } else {
+      y = Linear(x, weight, added);
+      AddParts(inner, b, shape, y);
     }
     context->save_for_backward({x, weight, a, b, inner});
     context->saved_data["scale"] = shape.scale;
@@ -88,18 +105,18 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &a = saved[2], &b = saved[3],
                      &inner = saved[4], &dy = incoming[0];
-    const std::vector<int64_t> ranges = context->saved_data["ranges"].toIntVector();
+    const std::vector<RowRange> parts = SavedParts(context);
     const double scale = context->saved_data["scale"].toDouble();
     const InputDropout dropout = SavedDropout(context);
     const int64_t rank = b.size(1);
     const at::Tensor dinner = at::empty_like(inner), db = at::empty_like(b);
     int64_t at_row = 0, at_rank = 0;
-    for (size_t i = 0; i < ranges.size(); i += 2) {
-      const at::Tensor rows = dy.narrow(1, ranges[i], ranges[i + 1]);
+    for (const RowRange& part : parts) {
+      const at::Tensor rows = dy.narrow(1, part.first, part.count);
       at::Tensor inner_part = dinner.narrow(1, at_rank, rank);
-      inner_part.copy_(at::mm(rows, b.narrow(0, at_row, ranges[i + 1])));
-      db.narrow(0, at_row, ranges[i + 1]).copy_(at::mm(rows.t(), inner.narrow(1, at_rank, rank)));
-      at_row += ranges[i + 1], at_rank += rank;
+      inner_part.copy_(at::mm(rows, b.narrow(0, at_row, part.count)));
+      db.narrow(0, at_row, part.count).copy_(at::mm(rows.t(), inner.narrow(1, at_rank, rank)));
+      at_row += part.count, at_rank += rank;
     }
     dinner.mul_(scale);
     db.mul_(scale);
@@ -107,8 +124,11 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     at::Tensor dx;
     // Below the lowest trained layer nothing needs a gradient.
     if (x.requires_grad()) {
-      dx = dropout.rate == 0 ? at::mm(dinner, a) : DropInputs(at::mm(dinner, a), dropout);
-      dx.addmm_(dy, weight);
+      if (AddsAdapters(x, weight, dropout)) {
+        dx = LinearInputGradient(dy, AdaptedMatrix(weight, a, b, parts, scale));
+      } else {
+        dx = LinearInputGradient(dy, weight).add_(DropInputs(at::mm(dinner, a), dropout));
+      }
     }
     // A bias [T, out] is the residual stream, whose gradient is dy itself.
     at::Tensor dbias;
@@ -118,6 +138,26 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
   }
 
  private:
+  // Adds scale (m x) A_p^T B_p^T to the outputs of the parts, from the products with A.
+  static void AddParts(const at::Tensor& inner, const at::Tensor& b, const AdaptedShape& shape,
+                       at::Tensor& y) {
+    const int64_t rank = b.size(1);
+    int64_t at_row = 0, at_rank = 0;
+    for (const RowRange& part : shape.parts) {
+      y.narrow(1, part.first, part.count)
+          .addmm_(inner.narrow(1, at_rank, rank), b.narrow(0, at_row, part.count).t(), 1,
+                  shape.scale);
+      at_row += part.count, at_rank += rank;
+    }
+  }
+
+  static std::vector<RowRange> SavedParts(AutogradContext* context) {
+    const std::vector<int64_t> ranges = context->saved_data["ranges"].toIntVector();
+    std::vector<RowRange> parts;
+    for (size_t i = 0; i < ranges.size(); i += 2) parts.push_back({ranges[i], ranges[i + 1]});
+    return parts;
+  }
+
   static InputDropout SavedDropout(AutogradContext* context) {
     const std::vector<int64_t> keys = context->saved_data["keys"].toIntVector();
     return {context->saved_data["rate"].toDouble(), {keys.begin(), keys.end()}};
@@ -175,9 +215,7 @@ at::Tensor AdaptedExperts(const at::Tensor& weights, const Adapters& adapters) {
 
 at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          const Adapters& adapters, const InputDropout& dropout) {
-  // Autograd functions accept no undefined tensor, so a missing bias is an empty one.
-  const at::Tensor added = bias.defined() ? bias : at::empty({0}, x.options());
-  if (adapters.empty()) return Linear(x, weight, added);
+  if (adapters.empty()) return Linear(x, weight, bias);
   BRAID_CHECK(!at::GradMode::is_enabled() || !weight.requires_grad())
       << "a trained matrix with an adapter";
   AdaptedShape shape{.parts = {}, .scale = adapters.scale, .dropout = dropout};
@@ -187,6 +225,8 @@ at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at
     a.push_back(part.a);
     b.push_back(part.b);
   }
+  // Autograd functions accept no undefined tensor, so a missing bias is an empty one.
+  const at::Tensor added = bias.defined() ? bias : at::empty({0}, x.options());
   return AdaptedLinearFunction::apply(x, weight, added, at::cat(a), at::cat(b), shape);
 }
 

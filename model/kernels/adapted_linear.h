@@ -1,8 +1,7 @@
 // A linear layer with low-rank adapters (LoRA, arXiv 2106.09685) on ranges of its outputs:
 //   y = x W^T + bias,   y[:, rows p] += scale (m * x) A_p^T B_p^T
-// where m is a dropout mask. The products with the adapters go through their rank, so B A never
-// exists; but that of experts does, which are merged or chosen by rows. Tensor code: private to
-// model/.
+// where m is a dropout mask. The products with the adapters go through their rank; without dropout
+// and for many tokens, scale B A is added to W instead. Tensor code: private to model/.
 #ifndef BRAID_MODEL_KERNELS_ADAPTED_LINEAR_H_
 #define BRAID_MODEL_KERNELS_ADAPTED_LINEAR_H_
 

@@ -10,10 +10,7 @@ namespace braid {
 void RotateRows(const float* in, int64_t in_stride, const float* cosine, const float* sine,
                 float direction, int64_t count, int64_t head_width, float* out,
                 int64_t out_stride) {
-  for (int64_t row = 0; row < count; ++row) {
-    Vector().rotate(in + row * in_stride, cosine + row * head_width / 2,
-                    sine + row * head_width / 2, direction, head_width / 2, out + row * out_stride);
-  }
+  Vector().rotate(in, in_stride, cosine, sine, direction, count, head_width / 2, out, out_stride);
 }
 
 void CopyRows(const float* in, int64_t in_stride, int64_t count, int64_t width, float* out,

@@ -182,9 +182,10 @@ class BackwardPass : public FfnGroupPass {
   void PreparePanel(const TokenPanel& panel, const float* dy) const {
     const int64_t d = shape_.width, begin = panel.first_token * d, tokens = panel.num_tokens;
     ToColumns(dy + begin, tokens, d, dy_columns_ + begin);
+    std::fill_n(dx_columns_ + begin, tokens * d, 0.0f);
+    if (gradients_[0] == nullptr) return;
     ToBlocks(dy + begin, tokens, d, dy_blocks_ + begin);
     ToBlocks(group_.x + begin, tokens, d, x_blocks_ + begin);
-    std::fill_n(dx_columns_ + begin, tokens * d, 0.0f);
   }
 
   // Returns one of three arrays [rows, tokens] of a panel, in the order of the matrices: d(gate),

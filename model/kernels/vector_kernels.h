@@ -68,10 +68,11 @@ struct VectorKernels {
   // Computes values[r][q] *= factor[q].
   void (*scale_columns)(float* values, const float* factor, size_t rows, size_t columns);
 
-  // Rotates one head vector of 2 * half values: the pair (j, j + half) is rotated by the angle with
-  // cosine[j] and direction * sine[j]. `out` must not alias `in`.
-  void (*rotate)(const float* in, const float* cosine, const float* sine, float direction,
-                 size_t half, float* out);
+  // Rotates head vectors of 2 * half values, rows of `in` with a stride: in row r the pair (j, j +
+  // half) is rotated by the angle with cosine[r][j] and direction * sine[r][j]. `out` must not
+  // alias `in`.
+  void (*rotate)(const float* in, size_t in_stride, const float* cosine, const float* sine,
+                 float direction, size_t rows, size_t half, float* out, size_t out_stride);
 
   // Normalizes one row: y = x * scale * weight with scale = 1 / sqrt(mean(x^2) + epsilon). Returns
   // scale.

@@ -148,15 +148,36 @@ void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_grad
   }
 }
 
-// Transposes kLanes x kLanes elements through a block on the stack.
-inline void TransposeSquare(const float* in, size_t in_stride, float* out, size_t out_stride) {
-  float block[kLanes][kLanes] __attribute__((aligned(BRAID_VECTOR_BYTES)));
-  for (size_t r = 0; r < kLanes; ++r) Store(block[r], Load(in + r * in_stride));
-  for (size_t c = 0; c < kLanes; ++c) {
-    Vec v;
-    for (size_t r = 0; r < kLanes; ++r) v[r] = block[r][c];
-    Store(out + c * out_stride, v);
+typedef int32_t Lanes __attribute__((vector_size(BRAID_VECTOR_BYTES)));
+
+// Returns the lanes of two vectors, counted through both, that exchange groups of `group` lanes
+// between them: the first result takes the even groups of both, the second the odd ones.
+constexpr Lanes ExchangedLanes(size_t group, bool odd) {
+  Lanes lanes = {};
+  for (size_t i = 0; i < kLanes; ++i) {
+    const size_t even = i & ~group;
+    lanes[i] = static_cast<int32_t>((i & group ? kLanes + even : even) + (odd ? group : 0));
   }
+  return lanes;
+}
+
+// Transposes kLanes x kLanes elements by exchanging blocks of 1, 2, 4, ... elements across the
+// diagonal.
+inline void TransposeSquare(const float* in, size_t in_stride, float* out, size_t out_stride) {
+  Vec rows[kLanes];
+  for (size_t r = 0; r < kLanes; ++r) rows[r] = Load(in + r * in_stride);
+#pragma GCC unroll 4
+  for (size_t group = 1; group < kLanes; group *= 2) {
+    const Lanes even = ExchangedLanes(group, false), odd = ExchangedLanes(group, true);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kLanes; ++r) {
+      if (r & group) continue;
+      const Vec upper = rows[r], lower = rows[r + group];
+      rows[r] = __builtin_shuffle(upper, lower, even);
+      rows[r + group] = __builtin_shuffle(upper, lower, odd);
+    }
+  }
+  for (size_t c = 0; c < kLanes; ++c) Store(out + c * out_stride, rows[c]);
 }
 
 void Transpose(const float* in, size_t in_stride, size_t rows, size_t columns, float* out,
@@ -242,13 +263,17 @@ void ScaleColumns(float* __restrict values, const float* __restrict factor, size
   }
 }
 
-void Rotate(const float* __restrict in, const float* __restrict cosine,
-            const float* __restrict sine, float direction, size_t half, float* __restrict out) {
+void Rotate(const float* __restrict in, size_t in_stride, const float* __restrict cosine,
+            const float* __restrict sine, float direction, size_t rows, size_t half,
+            float* __restrict out, size_t out_stride) {
+  for (size_t r = 0; r < rows; ++r) {
 #pragma omp simd
-  for (size_t j = 0; j < half; ++j) {
-    const float a = in[j], b = in[j + half], turn = direction * sine[j];
-    out[j] = a * cosine[j] - b * turn;
-    out[j + half] = b * cosine[j] + a * turn;
+    for (size_t j = 0; j < half; ++j) {
+      const float a = in[j], b = in[j + half], turn = direction * sine[j];
+      out[j] = a * cosine[j] - b * turn;
+      out[j + half] = b * cosine[j] + a * turn;
+    }
+    in += in_stride, out += out_stride, cosine += half, sine += half;
   }
 }
 

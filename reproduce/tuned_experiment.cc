@@ -18,7 +18,9 @@ constexpr char kEquations[] = "mawps";
 constexpr char kOtherEquations[] = "asdiv";
 constexpr int64_t kSentimentTokens = 90000;
 constexpr int64_t kEquationTokens = 80000;
+constexpr int64_t kTopicTokens = 140000;
 constexpr int64_t kReviewsTokens = 250000;
+constexpr int64_t kTextTokens = 150000;
 // Below the loss of guessing between two answers, ln 2, by the smallest gain of interest.
 constexpr double kLearned = 0.69315 - kAnswerGain.margin;
 
@@ -26,7 +28,7 @@ ArmDefinition BaseArm() {
   ArmDefinition arm{.name = kBaseArm,
                     .description = "dense model that all tuning runs of its seed start from",
                     .orders = {v1::RANDOM},
-                    .tokens_per_second = 4500};
+                    .tokens_per_second = 5000};
   v1::ModelConfig* const model = arm.settings.mutable_model();
   model->set_num_layers(6);
   model->set_d_model(128);
@@ -40,12 +42,8 @@ std::vector<TunedTask> TunedTasks() {
   std::vector<TunedTask> tasks = {
       {.name = kSentiment, .further = {"amazon", "yelp"}, .num_tokens = kSentimentTokens},
       {.name = kEquations, .num_tokens = kEquationTokens},
-      {.name = kTopicTask, .is_extra = true, .num_tokens = 140000},
-      {.name = kJointTask,
-       .parts = {kSentiment, kEquations},
-       .is_extra = true,
-       .num_tokens = kSentimentTokens + kEquationTokens},
-      {.name = kTextTask, .is_extra = true, .num_tokens = 150000},
+      {.name = kTopicTask, .is_extra = true, .num_tokens = kTopicTokens},
+      {.name = kTextTask, .is_extra = true, .num_tokens = kTextTokens},
       {.name = kNumbersTask,
        .is_extra = true,
        .further = {kOtherEquations},
@@ -57,11 +55,18 @@ std::vector<TunedTask> TunedTasks() {
                      .is_extra = true,
                      .num_tokens = num_tokens});
   };
-  for (const int percent : {10, 30}) {
-    add_part(kSentiment, percent, kSentimentTokens);
-    add_part(kEquations, percent, kEquationTokens);
+  add_part(kSentiment, 10, kSentimentTokens);
+  add_part(kEquations, 10, kEquationTokens);
+  TunedTask joint = {.name = kJointTask, .share = kJointPercent / 100.0, .is_extra = true};
+  for (const auto& [name, num_tokens] :
+       {std::pair(kSentiment, kSentimentTokens), std::pair(kEquations, kEquationTokens),
+        std::pair(kTopicTask, kTopicTokens), std::pair(kReviewsTask, kReviewsTokens),
+        std::pair(kTextTask, kTextTokens)}) {
+    add_part(name, kJointPercent, num_tokens);
+    joint.parts.push_back(name);
+    joint.num_tokens += num_tokens;
   }
-  add_part(kReviewsTask, kReviewsPercent, kReviewsTokens);
+  tasks.push_back(std::move(joint));
   return tasks;
 }
 
@@ -117,13 +122,21 @@ ArmDefinition AdapterArm(const std::string& name, const std::string& description
                     .description = description,
                     .orders = {v1::RANDOM},
                     .tuning = FineTuning{.base = kBaseArm},
-                    .tokens_per_second = 7000};
+                    .tokens_per_second = 8000};
   arm.settings.mutable_finetuning()->mutable_lora()->set_rank(8);
   arm.settings.mutable_finetuning()->mutable_lora()->set_alpha(16);
   return arm;
 }
 
 std::vector<AskedTask> OwnTasks() { return {{kSentiment, kSentiment}, {kEquations, kEquations}}; }
+
+std::vector<AskedTask> JointTasks() {
+  std::vector<AskedTask> tasks;
+  for (const char* name : {kSentiment, kEquations, kTopicTask, kReviewsTask}) {
+    tasks.push_back({.tuned_on = PartialTask(name, kJointPercent), .asked = name});
+  }
+  return tasks;
+}
 
 std::vector<AskedTask> OtherTasks() { return {{kSentiment, "amazon"}, {kSentiment, "yelp"}}; }
 

@@ -16,13 +16,14 @@ namespace braid {
 inline constexpr int32_t kBaseUnscoredPositions = 1;
 // Name of the arm of plain tuning.
 inline constexpr char kPlainTuning[] = "plain";
-// Extra tasks: topics of news; sentiment and equations together; texts from attributes.
+// Extra tasks: topics of news; texts from attributes; sentiment of reviews, which are long, so that
+// models are tuned on a part of them only.
 inline constexpr char kTopicTask[] = "agnews";
-inline constexpr char kJointTask[] = "joint";
 inline constexpr char kTextTask[] = "e2e";
-// Sentiment of reviews. They are long, so models are tuned on 30 % of them.
 inline constexpr char kReviewsTask[] = "yelp";
-inline constexpr int kReviewsPercent = 30;
+// All five tasks together, and the percentage of their examples that is then trained on.
+inline constexpr char kJointTask[] = "joint";
+inline constexpr int kJointPercent = 30;
 // Equations of problems with their numbers: tuned on those of MAWPS, asked on SVAMP.
 inline constexpr char kNumbersTask[] = "svamp";
 
@@ -35,8 +36,10 @@ Experiment TunedExperiment();
 // Returns an arm that trains adapters of rank 8 on q and v, by default of the base model as it is.
 ArmDefinition AdapterArm(const std::string& name, const std::string& description);
 
-// Returns the tasks on which models are tuned, and tasks of another origin: sentiment, equations.
+// Returns the tasks on which models are tuned; those of kJointTask whose answers are short, each
+// tuned on its part of the examples alone; and tasks of another origin: sentiment, equations.
 std::vector<AskedTask> OwnTasks();
+std::vector<AskedTask> JointTasks();
 std::vector<AskedTask> OtherTasks();
 std::vector<AskedTask> OtherEquations();
 

@@ -170,10 +170,14 @@ TEST(TuningPlanTest, ExtraTasksAreOfTheArmsThatNameThem) {
     EXPECT_THAT(run.task, testing::AnyOf("", "sst2", "mawps"));
   }
   const PlannedRun& joint = RunOf(plan, "plain-joint-seed-0");
-  EXPECT_THAT(TaskOfRun(EmoeExperiment(), joint).trained(), ElementsAre("sst2", "mawps"));
+  EXPECT_THAT(TaskOfRun(EmoeExperiment(), joint).trained(),
+              ElementsAre("sst2", "mawps", "agnews", "yelp", "e2e"));
+  EXPECT_EQ(TaskOfRun(EmoeExperiment(), joint).share, 0.3);
+  EXPECT_GT(PlannedTrainingSeconds(plan, joint),
+            2 * PlannedTrainingSeconds(plan, RunOf(plan, "plain-yelp-30-percent-seed-0")));
   const std::vector<PlannedTaskScore> scores = PlannedTaskScores(plan, joint, "run-000007", "/t");
   ASSERT_EQ(scores.size(), 1);
-  EXPECT_EQ(scores[0].request.tasks_size(), 2);
+  EXPECT_EQ(scores[0].request.tasks_size(), 5);
   const PlannedRun& part = RunOf(plan, "plain-sst2-10-percent-seed-0");
   EXPECT_EQ(TaskOfRun(EmoeExperiment(), part).share, 0.1);
   EXPECT_EQ(PlannedTaskScores(plan, part, "run-000007", "/t")[0].request.tasks(0).name(), "sst2");

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Finds the best learning rate of each batch size for models of docs/reproduction/order.md.
+
+    tests/bench/rate_sweep.py --home DIR --sequences 7680 [--batches 4,16,64,256] [--rates 3e-3,...] RUN...
+
+Trains each RUN of the home again, with seed 100 and on that many sequences, for each batch size and
+rate, one thread each. Prints one line of JSON per run: its held-out loss in nats per token after the
+first segment, with equal weights of domains. Then it prints, for each batch size, the rate with the
+lowest mean over all runs. What an earlier call trained is found again. Needs build/bin/braid.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+
+BIN = pathlib.Path(os.environ.get("BRAID_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/bin"))
+
+
+def braid(home, *arguments):
+    """Returns the JSON that a command prints."""
+    done = subprocess.run([BIN / "braid", "--home", home, "--json", *map(str, arguments)],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"braid {' '.join(map(str, arguments))}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def heldout_loss(home, sequences, run, batch, rate):
+    name = f"sweep-{sequences}-{run}-{batch}-{rate}"
+    again = braid(home, "train", "--config", pathlib.Path(home) / "runs" / run / "run.textproto",
+                  "--seed", 100, "--batch", batch, "--steps", sequences // batch,
+                  "--learning-rate", rate, "--threads", 1, "--name", name, "--request-id", name, "--wait")
+    scores = braid(home, "eval", "perplexity", again["id"], "--threads", 1)
+    return statistics.fmean(d["loss_after_first_segment"]
+                            for d in scores["evaluations"][0]["domains"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--sequences", type=int, required=True)
+    parser.add_argument("--batches", default="4,16,64,256")
+    parser.add_argument("--rates", default="3e-3,6e-3,1.2e-2,2.4e-2")
+    parser.add_argument("--slots", type=int, default=os.cpu_count())
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    asked = parser.parse_args()
+    work = [(int(batch), rate, run) for batch in asked.batches.split(",")
+            for rate in asked.rates.split(",") for run in asked.runs]
+    losses = collections.defaultdict(dict)
+    with concurrent.futures.ThreadPoolExecutor(asked.slots) as pool:
+        scored = pool.map(lambda w: heldout_loss(asked.home, asked.sequences, w[2], w[0], w[1]), work)
+        for (batch, rate, run), loss in zip(work, scored):
+            losses[batch].setdefault(rate, []).append(loss)
+            print(json.dumps({"run": run, "batch": batch, "rate": rate, "loss": loss}), flush=True)
+    for batch, by_rate in losses.items():
+        best = min(by_rate, key=lambda rate: statistics.fmean(by_rate[rate]))
+        print(json.dumps({"batch": batch, "best_rate": best}))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@
 // crash.
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "model/kernels/vector_kernels.h"
 #include "model/kernels/vector_level.h"
@@ -148,17 +149,31 @@ void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_grad
   }
 }
 
-typedef int32_t Lanes __attribute__((vector_size(BRAID_VECTOR_BYTES)));
+// Returns lane i, counted through two vectors, after they have exchanged groups of `group` lanes:
+// the first one takes the even groups of both, the second one the odd ones.
+constexpr int ExchangedLane(size_t group, bool odd, size_t i) {
+  const size_t even = i & ~group, from = i & group ? kLanes + even : even;
+  return static_cast<int>(odd ? from + group : from);
+}
 
-// Returns the lanes of two vectors, counted through both, that exchange groups of `group` lanes
-// between them: the first result takes the even groups of both, the second the odd ones.
-constexpr Lanes ExchangedLanes(size_t group, bool odd) {
-  Lanes lanes = {};
-  for (size_t i = 0; i < kLanes; ++i) {
-    const size_t even = i & ~group;
-    lanes[i] = static_cast<int32_t>((i & group ? kLanes + even : even) + (odd ? group : 0));
+template <size_t group, size_t... i>
+inline void ExchangeGroups(Vec& upper, Vec& lower, std::index_sequence<i...>) {
+  const Vec first = __builtin_shufflevector(upper, lower, ExchangedLane(group, false, i)...);
+  lower = __builtin_shufflevector(upper, lower, ExchangedLane(group, true, i)...);
+  upper = first;
+}
+
+// Transposes the blocks of `group` and more rows and columns.
+template <size_t group>
+inline void TransposeBlocks(Vec* rows) {
+  if constexpr (group < kLanes) {
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kLanes; ++r) {
+      if (r & group) continue;
+      ExchangeGroups<group>(rows[r], rows[r + group], std::make_index_sequence<kLanes>());
+    }
+    TransposeBlocks<2 * group>(rows);
   }
-  return lanes;
 }
 
 // Transposes kLanes x kLanes elements by exchanging blocks of 1, 2, 4, ... elements across the
@@ -166,17 +181,7 @@ constexpr Lanes ExchangedLanes(size_t group, bool odd) {
 inline void TransposeSquare(const float* in, size_t in_stride, float* out, size_t out_stride) {
   Vec rows[kLanes];
   for (size_t r = 0; r < kLanes; ++r) rows[r] = Load(in + r * in_stride);
-#pragma GCC unroll 4
-  for (size_t group = 1; group < kLanes; group *= 2) {
-    const Lanes even = ExchangedLanes(group, false), odd = ExchangedLanes(group, true);
-#pragma GCC unroll 16
-    for (size_t r = 0; r < kLanes; ++r) {
-      if (r & group) continue;
-      const Vec upper = rows[r], lower = rows[r + group];
-      rows[r] = __builtin_shuffle(upper, lower, even);
-      rows[r + group] = __builtin_shuffle(upper, lower, odd);
-    }
-  }
+  TransposeBlocks<1>(rows);
   for (size_t c = 0; c < kLanes; ++c) Store(out + c * out_stride, rows[c]);
 }
 

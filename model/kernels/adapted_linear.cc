@@ -130,11 +130,8 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
         dx = LinearInputGradient(dy, weight).add_(DropInputs(at::mm(dinner, a), dropout));
       }
     }
-    // A bias [T, out] is the residual stream, whose gradient is dy itself.
-    at::Tensor dbias;
     const int64_t bias_dimensions = context->saved_data["bias_dimensions"].toInt();
-    if (bias_dimensions > 0) dbias = bias_dimensions == 1 ? dy.sum(0) : dy;
-    return {dx, at::Tensor(), dbias, da, db, at::Tensor()};
+    return {dx, at::Tensor(), AddedGradient(dy, bias_dimensions), da, db, at::Tensor()};
   }
 
  private:

@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "model/kernels/gradient_accumulator.h"
 #include "model/kernels/scratch.h"
@@ -33,12 +35,9 @@ int64_t BlockWidth(int64_t width, int64_t block) {
 // Calls run(first token, number of tokens) for each panel, in parallel.
 template <class Run>
 void ForEachPanel(int64_t num_tokens, Run run) {
-  const int64_t num_panels = (num_tokens + kPanelTokens - 1) / kPanelTokens;
-  at::parallel_for(0, num_panels, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t first = begin * kPanelTokens; first < std::min(end * kPanelTokens, num_tokens);
-         first += kPanelTokens) {
-      run(first, std::min(kPanelTokens, num_tokens - first));
-    }
+  const std::vector<TokenPanel> panels = CutIntoPanels(/*num_segments=*/1, num_tokens);
+  at::parallel_for(0, std::ssize(panels), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) run(panels[p].first_token, panels[p].num_tokens);
   });
 }
 
@@ -160,11 +159,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     // Below the lowest trained layer nothing needs a gradient.
     const bool x_has_gradient = context->saved_data["x_has_gradient"].toBool();
     const at::Tensor dx = x_has_gradient ? MultiplyPlain(dy, weight) : at::Tensor();
-    // `added` [T, out] is the residual stream, whose gradient is dy itself.
     const int64_t dimensions = context->saved_data["added_dimensions"].toInt();
-    at::Tensor dadded;
-    if (dimensions > 0) dadded = dimensions == 1 ? dy.sum(0) : dy;
-    return {dx, dweight.report, dadded};
+    return {dx, dweight.report, AddedGradient(dy, dimensions)};
   }
 };
 
@@ -182,6 +178,11 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   // Autograd functions accept no undefined tensor.
   return LinearFunction::apply(x.contiguous(), weight,
                                added.defined() ? added : at::empty({0}, x.options()));
+}
+
+at::Tensor AddedGradient(const at::Tensor& dy, int64_t dimensions) {
+  if (dimensions == 0) return {};
+  return dimensions == 1 ? dy.sum(0) : dy;
 }
 
 at::Tensor LinearInputGradient(const at::Tensor& dy, const at::Tensor& weight) {

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace braid {
 
 // Returns y [T, out] for x [T, in], W [out, in], and `added` [out], [T, out] or undefined.
@@ -14,6 +16,10 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 
 // Returns dy W, the gradient of x, for dy [T, out]; without gradient itself.
 at::Tensor LinearInputGradient(const at::Tensor& dy, const at::Tensor& weight);
+
+// Returns the gradient of `added` with that many dimensions, for dy [T, out]: its sum over tokens,
+// or dy itself; undefined for 0 dimensions, where nothing needs it.
+at::Tensor AddedGradient(const at::Tensor& dy, int64_t dimensions);
 
 }  // namespace braid
 

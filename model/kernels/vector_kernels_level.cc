@@ -149,8 +149,9 @@ void Scatter(ExpertArray experts, const float* routing, SegmentArray merged_grad
   }
 }
 
-// Returns lane i, counted through two vectors, after they have exchanged groups of `group` lanes:
-// the first one takes the even groups of both, the second one the odd ones.
+// Two vectors exchange groups of `group` lanes: the first one gets the even groups of both, the
+// second one the odd groups. Returns the lane, counted through both, that lane i of the first one
+// gets, or with `odd` lane i of the second one.
 constexpr int ExchangedLane(size_t group, bool odd, size_t i) {
   const size_t even = i & ~group, from = i & group ? kLanes + even : even;
   return static_cast<int>(odd ? from + group : from);
@@ -163,7 +164,8 @@ inline void ExchangeGroups(Vec& upper, Vec& lower, std::index_sequence<i...>) {
   upper = first;
 }
 
-// Transposes the blocks of `group` and more rows and columns.
+// Exchanges blocks of `group` elements across the diagonal, then blocks of twice as many, and so
+// on.
 template <size_t group>
 inline void TransposeBlocks(Vec* rows) {
   if constexpr (group < kLanes) {
@@ -176,8 +178,7 @@ inline void TransposeBlocks(Vec* rows) {
   }
 }
 
-// Transposes kLanes x kLanes elements by exchanging blocks of 1, 2, 4, ... elements across the
-// diagonal.
+// Transposes kLanes x kLanes elements.
 inline void TransposeSquare(const float* in, size_t in_stride, float* out, size_t out_stride) {
   Vec rows[kLanes];
   for (size_t r = 0; r < kLanes; ++r) rows[r] = Load(in + r * in_stride);

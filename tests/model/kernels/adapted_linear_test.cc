@@ -31,24 +31,50 @@ at::Tensor Dense(const at::Tensor& weight, const Adapters& adapters) {
   return dense;
 }
 
+// With the many tokens the adapters are added to the matrix.
 TEST(AdaptedLinearTest, EqualsTheDenseMatrixForwardAndBackward) {
   at::manual_seed(3);
-  const at::Tensor x = RandomLeaf({kTokens, kIn}), bias = RandomLeaf({kOut});
-  const at::Tensor residual = RandomLeaf({kTokens, kOut});
+  const at::Tensor bias = RandomLeaf({kOut});
   const at::Tensor weight = at::randn({kOut, kIn}, at::kDouble);
   const Adapters adapters{{RandomAdapter(0, 4, kIn), RandomAdapter(7, 3, kIn)}, 0.7};
-  for (const at::Tensor& added : {bias, residual}) {
-    std::vector<at::Tensor> leaves = {x, added};
-    for (const Adapter& part : adapters.parts) leaves.insert(leaves.end(), {part.a, part.b});
-    const auto got = GradientsOf(
-        [&] { return AdaptedLinear(x, weight, added, adapters, {}).pow(3).sum(); }, leaves);
-    const auto expected = GradientsOf(
-        [&] { return (at::mm(x, Dense(weight, adapters).t()) + added).pow(3).sum(); }, leaves);
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      EXPECT_LT(MaxDifference(got[i], expected[i]),
-                1e-8 * (1 + expected[i].abs().max().item<double>()))
-          << i;
+  for (const int64_t tokens : {kTokens, kIn + kOut}) {
+    const at::Tensor x = RandomLeaf({tokens, kIn}), residual = RandomLeaf({tokens, kOut});
+    for (const at::Tensor& added : {bias, residual}) {
+      std::vector<at::Tensor> leaves = {x, added};
+      for (const Adapter& part : adapters.parts) leaves.insert(leaves.end(), {part.a, part.b});
+      const auto got = GradientsOf(
+          [&] { return AdaptedLinear(x, weight, added, adapters, {}).pow(3).sum(); }, leaves);
+      const auto expected = GradientsOf(
+          [&] { return (at::mm(x, Dense(weight, adapters).t()) + added).pow(3).sum(); }, leaves);
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        EXPECT_LT(MaxDifference(got[i], expected[i]),
+                  1e-8 * (1 + expected[i].abs().max().item<double>()))
+            << tokens << " " << i;
+      }
     }
+  }
+}
+
+// A matrix in panels, with adapters added to it, in single precision.
+TEST(AdaptedLinearTest, SinglePrecisionEqualsTheDenseMatrix) {
+  at::manual_seed(8);
+  const auto single = [](const at::Tensor& t) {
+    return t.detach().to(at::kFloat).requires_grad_(t.requires_grad());
+  };
+  const at::Tensor x = RandomLeaf({150, kIn}), weight = at::randn({kOut, kIn}, at::kDouble);
+  const Adapters adapters{{RandomAdapter(2, 5, kIn)}, 0.7};
+  const Adapter& part = adapters.parts[0];
+  const Adapters adapters32{{{2, single(part.a), single(part.b)}}, 0.7};
+  const at::Tensor x32 = single(x), weight32 = single(weight);
+  const auto got =
+      GradientsOf([&] { return AdaptedLinear(x32, weight32, {}, adapters32, {}).pow(2).sum(); },
+                  {x32, adapters32.parts[0].a, adapters32.parts[0].b});
+  const auto expected = GradientsOf(
+      [&] { return at::mm(x, Dense(weight, adapters).t()).pow(2).sum(); }, {x, part.a, part.b});
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]),
+              1e-5 * (1 + expected[i].abs().max().item<double>()))
+        << i;
   }
 }
 

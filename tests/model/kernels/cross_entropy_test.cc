@@ -256,5 +256,18 @@ TEST(ConsistencyCrossEntropyTest, EqualsItsDefinitionAndIsSymmetric) {
   EXPECT_LT(run(equal).divergence.abs().max().item<double>(), 1e-15);
 }
 
+// More rows than one chunk, with ignored targets, whose hidden states may be no numbers.
+TEST(CrossEntropyTest, HighestOutputsAreThoseOfTokensWithTarget) {
+  at::manual_seed(15);
+  at::Tensor hidden = at::randn({1200, 5}), targets = at::randint(0, 3000, {1200}, at::kLong);
+  const at::Tensor head = at::randn({3000, 5});
+  at::Tensor expected = at::mm(hidden, head.t()).argmax(1).to(at::kInt);
+  EXPECT_TRUE(at::equal(HighestOutputs(hidden, head, targets), expected));
+  targets.narrow(0, 100, 300).fill_(-1);
+  expected.narrow(0, 100, 300).fill_(-1);
+  hidden.narrow(0, 100, 300).fill_(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(at::equal(HighestOutputs(hidden, head, targets), expected));
+}
+
 }  // namespace cross_entropy_test
 }  // namespace braid

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/evaluation_flags.h"
 #include "client/terminal/evaluation_table.h"
+#include "client/terminal/explanation_tables.h"
 #include "client/terminal/progress_board.h"
 #include "client/terminal/source_warning.h"
 #include "client/terminal/tables.h"
@@ -86,7 +87,7 @@ void WarnOfRejects(const v1::EvaluationResult& result) {
   std::cerr << "braid: " << WithThousands(result.num_rejected()) << " of "
             << WithThousands(result.num_rejected() + result.num_documents())
             << " records were skipped:\n";
-  for (const std::string& reject : result.rejected()) std::cerr << "  " << reject << "\n";
+  for (const std::string& reject : result.rejected()) std::cerr << "  " << OneLine(reject) << "\n";
   if (result.num_rejected() > result.rejected_size()) std::cerr << "  ...\n";
 }
 

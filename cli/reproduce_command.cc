@@ -150,7 +150,7 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   };
   if (!session.embedded()) add("--server", session.options.server);
   words.insert(words.end(), options.paths.begin(), options.paths.end());
-  if (!options.tasks.empty()) add("--tasks", options.tasks);
+  if (!options.tasks.empty()) add("--tasks", AbsolutePath(options.tasks));
   if (!options.experiment.empty()) add("--experiment", options.experiment);
   if (options.paper != Papers().front()->name) add("--paper", options.paper);
   if (options.routers) words.push_back("--routers");

@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.pb.h"
@@ -19,6 +18,7 @@
 #include "rpc/grpc_call.h"
 #include "rpc/interrupt.h"
 #include "rpc/service_patience.h"
+#include "runs/pace.h"
 
 namespace braid {
 namespace {
@@ -108,28 +108,20 @@ void NoteJobsAhead(PipelineClient& client, const std::string& id, ProgressBoard&
     }
   }
   if (ahead.empty()) return;
-  const size_t num_ahead = ahead.size();
-  if (num_ahead > kMaxNamed) ahead.resize(kMaxNamed);
-  board.Note(id, absl::StrCat("waits for ", absl::StrJoin(ahead, ", "),
-                              num_ahead > kMaxNamed
-                                  ? absl::StrCat(" and ", num_ahead - kMaxNamed, " other jobs")
-                                  : "",
+  board.Note(id, absl::StrCat("waits for ", SomeOf(ahead, kMaxNamed),
                               "; cancel a job that is not needed with: braid cancel ID"));
-}
-
-double EtaSeconds(const v1::StepMetrics& metrics, int64_t num_steps) {
-  if (metrics.step_seconds() <= 0 || metrics.step() <= 0) return -1;
-  return static_cast<double>(num_steps - metrics.step()) * metrics.step_seconds();
 }
 
 // As FollowRun, with errors as the service returns them.
 absl::StatusOr<v1::Run> FollowWithService(TrainingClient& client, const std::string& id,
                                           const std::string& label, ProgressBoard& board) {
   ASSIGN_OR_RETURN(v1::Run run, client.GetRun(id));
+  Pace pace;
   const auto show = [&](const v1::RunEvent& event) {
     if (event.has_metrics()) {
-      const double eta = EtaSeconds(event.metrics(), run.spec().num_steps());
-      board.Update(label, RunProgress(event.metrics(), run.spec().num_steps(), eta));
+      pace.Add(event.metrics());
+      const int64_t num_steps = run.spec().num_steps();
+      board.Update(label, RunProgress(event.metrics(), num_steps, pace.SecondsLeft(num_steps)));
       if (!event.message().empty()) board.Note(label, event.message());
     }
     return !Interrupted();

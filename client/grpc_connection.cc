@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "rpc/client_token.h"
 #include "rpc/connection_error.h"
@@ -42,7 +43,7 @@ absl::StatusOr<std::string> FindToken(const ConnectionOptions& options) {
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const ConnectionOptions& options) {
-  RETURN_IF_ERROR(CheckAddress("--server", options.server));
+  RETURN_IF_ERROR(CheckHostPort("--server", options.server));
   ASSIGN_OR_RETURN(auto credentials,
                    MakeChannelCredentials(options.server, options.tls, options.insecure));
   grpc::ChannelArguments arguments;

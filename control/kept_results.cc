@@ -163,10 +163,11 @@ absl::Status KeepTasks(const v1::EvaluateTasksRequest& request, const v1::TasksR
   kept.set_model(result.model());
   kept.set_step(result.step());
   *kept.mutable_source() = result.source();
-  *kept.mutable_skipped() = result.skipped();
   for (const v1::TaskResult& task : result.results()) {
     if (is_standard(task)) PutResult(task, &kept);
+    kept.mutable_skipped()->erase(task.task());
   }
+  for (const auto& [name, cause] : result.skipped()) (*kept.mutable_skipped())[name] = cause;
   return WriteJson(kept, path);
 }
 

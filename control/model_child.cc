@@ -23,6 +23,8 @@
 namespace braid {
 namespace {
 
+constexpr int kMaxThreads = 1024;
+
 // Removes the file of a request once it is answered.
 class RequestFile {
  public:
@@ -58,6 +60,12 @@ absl::StatusCode CodeOf(int exit_code) {
 
 }  // namespace
 
+absl::Status CheckChildThreads(int num_threads) {
+  if (num_threads >= 0 && num_threads <= kMaxThreads) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_threads: got ", num_threads, ", expected 0 (all cores) to ", kMaxThreads));
+}
+
 std::vector<std::string> ModelChildEnvironment(int num_threads) {
   std::vector<std::string> environment = TrainerEnvironment();
   std::erase_if(environment, [&](const std::string& variable) {
@@ -88,6 +96,7 @@ ModelChild::ModelChild(std::string trainer, std::filesystem::path request_dir)
     : trainer_(std::move(trainer)), request_dir_(std::move(request_dir)) {}
 
 absl::Status ModelChild::Run(const Call& call) const {
+  RETURN_IF_ERROR(CheckChildThreads(call.num_threads));
   ASSIGN_OR_RETURN(const std::string trainer,
                    RequireProgram(trainer_, "build it (ninja braid-trainer) beside braid"));
   std::vector<DirectoryUse> uses;

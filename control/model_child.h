@@ -16,6 +16,10 @@
 
 namespace braid {
 
+// Returns INVALID_ARGUMENT unless a child may have that number of threads: 0, the trainer's
+// default, to 1,024.
+absl::Status CheckChildThreads(int num_threads);
+
 // Returns TrainerEnvironment with the number of threads; 0: the trainer's default.
 std::vector<std::string> ModelChildEnvironment(int num_threads);
 

@@ -17,12 +17,11 @@
 #include "control/supervision/run_history.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/metrics_reader.h"
+#include "runs/pace.h"
 #include "runs/run_state.h"
 
 namespace braid {
 namespace {
-
-constexpr int64_t kPaceSteps = 20;
 
 // Returns the cause of a failure that only the log can explain.
 std::string ErrorFromLog(const RunDirectory& run) {
@@ -159,26 +158,15 @@ v1::Run DescribeRun(const RunRecord& record, double now) {
   description.set_scheduler_job(SchedulerJobOf(run));
   description.set_checkpoint_step(NewestCheckpointStep(run.checkpoints()));
   if (newest != nullptr) AddHistory(history, *newest, now, &description);
-  const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(kPaceSteps);
+  const std::vector<v1::StepMetrics> recent = run.ReadRecentMetrics(Pace::kSteps);
   if (!recent.empty()) *description.mutable_latest() = Latest(recent);
   WarnOfLostMetrics(run, seen.exit, recent, &description);
   if (!HasEnded(description.state())) {
-    description.set_eta_seconds(EtaSeconds(recent, description.spec().num_steps()));
+    Pace pace;
+    for (const v1::StepMetrics& step : recent) pace.Add(step);
+    description.set_eta_seconds(pace.SecondsLeft(description.spec().num_steps()));
   }
   return description;
-}
-
-double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps) {
-  double seconds = 0;
-  int64_t steps = 0;
-  for (const v1::StepMetrics& step : recent.last(std::min<size_t>(recent.size(), kPaceSteps))) {
-    if (!(step.step_seconds() > 0)) continue;
-    seconds += step.step_seconds();
-    ++steps;
-  }
-  if (steps == 0) return 0;
-  const int64_t left = std::max<int64_t>(0, num_steps - recent.back().step());
-  return seconds / static_cast<double>(steps) * static_cast<double>(left);
 }
 
 }  // namespace braid

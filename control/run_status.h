@@ -3,7 +3,6 @@
 #ifndef BRAID_CONTROL_RUN_STATUS_H_
 #define BRAID_CONTROL_RUN_STATUS_H_
 
-#include <span>
 #include <string>
 
 #include "braid/v1/training.pb.h"
@@ -22,9 +21,6 @@ namespace braid {
 // time come from supervision.json. `latest` is the newest step, with the newest routing of the last
 // steps where it has none itself.
 v1::Run DescribeRun(const RunRecord& record, double now);
-
-// Returns the seconds until `num_steps` at the pace of the `recent` steps; 0 when unknown.
-double EtaSeconds(std::span<const v1::StepMetrics> recent, int64_t num_steps);
 
 }  // namespace braid
 

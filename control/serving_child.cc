@@ -146,6 +146,7 @@ void ServingChild::Run() {
 }
 
 absl::Status ServingChild::Serve() {
+  RETURN_IF_ERROR(CheckChildThreads(spec_.num_threads));
   ASSIGN_OR_RETURN(Pipe in, Pipe::Open());
   ASSIGN_OR_RETURN(Pipe out, Pipe::Open());
   ASSIGN_OR_RETURN(Pipe err, Pipe::Open());

@@ -21,6 +21,10 @@ absl::Status NoHeldoutSplit(const fs::path& dataset_dir) {
 absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const fs::path& dataset_dir,
                                                        const DatasetInfo& info,
                                                        int64_t max_windows) {
+  if (max_windows < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_windows_per_domain: got ", max_windows, ", expected 0 (all) or more"));
+  }
   std::vector<HeldoutDomain> domains;
   for (const std::string& name : info.domains) {
     ASSIGN_OR_RETURN(DataLoader windows, DataLoader::Open(dataset_dir / "heldout" / name, info));

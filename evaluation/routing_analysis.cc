@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kRoutingAnalysisTokensPerPass = 4096;
-constexpr int kTextsPerExpert = 3;
+constexpr int kTextsPerExpert = 3, kMaxTextsPerExpert = 100;
 
 absl::Status NoExperts(const v1::ModelConfig& resolved, int layer) {
   const int num_layers = resolved.num_layers();
@@ -148,6 +148,11 @@ absl::StatusOr<v1::RoutingAnalysis> AnalyzeModelRouting(
 
 absl::Status AnalyzeRouting(const v1::AnalyzeRoutingRequest& request,
                             const std::function<void(const v1::AnalyzeRoutingEvent&)>& emit) {
+  if (request.texts_per_expert() < 0 || request.texts_per_expert() > kMaxTextsPerExpert) {
+    return absl::InvalidArgumentError(absl::StrCat("texts_per_expert: got ",
+                                                   request.texts_per_expert(), ", expected 0 (",
+                                                   kTextsPerExpert, ") to ", kMaxTextsPerExpert));
+  }
   SetModelThreads(request.num_threads());
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
   ASSIGN_OR_RETURN(

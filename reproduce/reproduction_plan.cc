@@ -17,6 +17,7 @@
 #include "client/terminal/tables.h"
 #include "client/training_slots.h"
 #include "reproduce/corpus_check.h"
+#include "reproduce/run_scorer.h"
 
 namespace braid {
 namespace {
@@ -339,7 +340,7 @@ PlanTime EstimateTime(const ReproductionPlan& plan, int slots, int64_t corpus_by
   const double megabytes = static_cast<double>(corpus_bytes) / 1e6;
   return {.preparation = kSecondsOfPreparation * std::pow(megabytes, kGrowthOfPreparation),
           .training = FinishTime(training, slots),
-          .scoring = FinishTime(scoring, slots)};
+          .scoring = FinishTime(scoring, ScoringThreads(slots))};
 }
 
 std::string PlanJson(const ReproductionPlan& plan, int slots, int64_t corpus_bytes,

@@ -100,7 +100,7 @@ Experiment TunedExperiment() {
       .full = {.num_steps = 2000,
                .heldout_windows = 256,
                .num_seeds = 3,
-               .epochs = 5,
+               .epochs = 3,
                .max_examples = 400},
       .scores = BaseScores,
       .claim_settings = {.segment_length = kBaseUnscoredPositions}};

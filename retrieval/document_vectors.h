@@ -20,8 +20,8 @@ struct DocumentVectors {
 };
 
 // Returns INVALID_ARGUMENT, naming the first vector at fault, unless each of `values` [n, d] is
-// zero or has norm 1 within 0.0005.
-absl::Status CheckUnitVectors(std::span<const float> values, int32_t d);
+// zero or has norm 1 within 0.0005. The vectors are numbered from `first` on.
+absl::Status CheckUnitVectors(std::span<const float> values, int32_t d, int64_t first = 0);
 
 // Replaces an id where a document has fewer neighbors than requested.
 inline constexpr uint32_t kNoNeighbor = 0xFFFFFFFF;

@@ -8,8 +8,7 @@
 namespace braid {
 namespace {
 
-// Bytes of the tag and length before each text in the message.
-constexpr int64_t kFramingBytes = 6;
+constexpr int64_t kFramingBytes = kMaxEmbeddingMessageBytes - kMaxEmbeddingTextBytes;
 
 }  // namespace
 
@@ -31,7 +30,7 @@ absl::StatusOr<std::vector<EmbeddingBatch>> SplitIntoBatches(
       // Not RESOURCE_EXHAUSTED, after which jobs try again: the text stays as long as it is.
       return absl::InvalidArgumentError(absl::StrCat(
           "text ", i, " of the call: got ", texts[i].size(), " bytes, expected at most the ",
-          kMaxEmbeddingMessageBytes - kFramingBytes,
+          kMaxEmbeddingTextBytes,
           " of one request to an embedding server; cut long documents with ingest.split_bytes"));
     }
     const bool full = batches.empty() || bytes + text_bytes > target_bytes || i % max_texts == 0;

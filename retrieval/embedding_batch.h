@@ -15,6 +15,8 @@ namespace braid {
 
 // Maximum bytes of a request and of an answer; gRPC refuses messages above 4 MiB.
 inline constexpr int64_t kMaxEmbeddingMessageBytes = 4'000'000;
+// Maximum bytes of a text, before which a message has a tag and a length.
+inline constexpr int64_t kMaxEmbeddingTextBytes = kMaxEmbeddingMessageBytes - 6;
 
 // Returns the number of texts in a message whose answer still fits.
 int64_t MaxTextsOfBatch(int32_t dimension);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "retrieval/grpc_channel.h"
 #include "retrieval/grpc_embedding_replicas.h"
@@ -20,7 +21,7 @@ absl::StatusOr<std::unique_ptr<EmbeddingClient>> EmbeddingClient::Connect(
         "got no address of an embedding server, expected at least one HOST:PORT");
   }
   for (const std::string& address : options.addresses) {
-    RETURN_IF_ERROR(CheckServerAddress("embedding server", address));
+    RETURN_IF_ERROR(CheckHostPort("embedding server", address));
   }
   auto replicas = std::make_unique<EmbeddingReplicas>(options);
   RETURN_IF_ERROR(replicas->Learn());

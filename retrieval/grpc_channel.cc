@@ -6,7 +6,6 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace braid {
@@ -32,21 +31,6 @@ RetrievalIdentity OwnIdentity() {
 void SetRetrievalIdentity(RetrievalIdentity identity) {
   const std::lock_guard lock(Shared().mutex);
   Shared().identity = std::move(identity);
-}
-
-absl::Status CheckServerAddress(const std::string& what, const std::string& address) {
-  if (const size_t scheme = address.find("://"); scheme != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": got \"", address, "\"; leave out \"",
-                                                   address.substr(0, scheme + 3), "\""));
-  }
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon != std::string::npos && colon > 0 &&
-      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, ": got \"", address, "\", expected HOST:PORT, such as 127.0.0.1:7077"));
 }
 
 std::shared_ptr<grpc::Channel> OpenRetrievalChannel(const std::string& address) {

@@ -31,10 +31,6 @@ struct RetrievalIdentity {
 // keep theirs.
 void SetRetrievalIdentity(RetrievalIdentity identity);
 
-// Returns INVALID_ARGUMENT, naming `what`, unless `address` is HOST:PORT with a port from 1 to
-// 65535.
-absl::Status CheckServerAddress(const std::string& what, const std::string& address);
-
 // Opens a channel that connects at first use, and again within seconds after the server restarts.
 std::shared_ptr<grpc::Channel> OpenRetrievalChannel(const std::string& address);
 

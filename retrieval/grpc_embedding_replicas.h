@@ -28,7 +28,7 @@ namespace braid {
 // streams, so only one thread at a time accesses the members, guarded by mutex_.
 class EmbeddingReplicas {
  public:
-  // Requires: every address is HOST:PORT (CheckServerAddress).
+  // Requires: every address is HOST:PORT (CheckHostPort).
   explicit EmbeddingReplicas(const EmbeddingClientOptions& options);
   ~EmbeddingReplicas();
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "braid/v1/neighbors.grpc.pb.h"
 #include "retrieval/grpc_channel.h"
@@ -136,7 +137,7 @@ NeighborClient::~NeighborClient() = default;
 
 absl::StatusOr<std::unique_ptr<NeighborClient>> NeighborClient::Make(
     const std::string& address, const NeighborClientOptions& options) {
-  RETURN_IF_ERROR(CheckServerAddress("neighbor server", address));
+  RETURN_IF_ERROR(CheckHostPort("neighbor server", address));
   auto connection = std::make_unique<Connection>();
   connection->address = address;
   connection->options = options;

@@ -25,22 +25,30 @@ constexpr int64_t kFirstProbes = 8;
 constexpr int64_t kTrainingVectorsPerList = 64;
 constexpr int64_t kTrainingVectorsWithoutLists = 65'536;
 constexpr int64_t kVectorsPerAdd = 4096;
+constexpr int64_t kVectorsPerCheck = 65'536;
 constexpr int32_t kSpareIndexCandidates = 8;
 constexpr int32_t kCompressedOversampling = 8;
 
-absl::Status CheckVectors(const DocumentVectors& vectors) {
+absl::Status Ask(const StopCheck& check) { return check ? check() : absl::OkStatus(); }
+
+absl::Status CheckVectors(const DocumentVectors& vectors, const StopCheck& check) {
   if (vectors.d < 1 || vectors.n < 0 || vectors.n >= kNoNeighbor ||
       static_cast<int64_t>(vectors.values.size()) != vectors.n * vectors.d) {
     return absl::InvalidArgumentError(absl::StrCat("neighbor graph: got ", vectors.values.size(),
                                                    " values, expected ", vectors.n, " documents x ",
                                                    vectors.d, " dimensions"));
   }
-  const absl::Status unit = CheckUnitVectors(vectors.values, vectors.d);
-  if (unit.ok()) return unit;
-  return absl::InvalidArgumentError(absl::StrCat("neighbor graph: ", unit.message()));
+  for (int64_t begin = 0; begin < vectors.n; begin += kVectorsPerCheck) {
+    RETURN_IF_ERROR(Ask(check));
+    const int64_t count = std::min(kVectorsPerCheck, vectors.n - begin);
+    const absl::Status unit = CheckUnitVectors(
+        {vectors.row(begin), static_cast<size_t>(count * vectors.d)}, vectors.d, begin);
+    if (!unit.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("neighbor graph: ", unit.message()));
+    }
+  }
+  return absl::OkStatus();
 }
-
-absl::Status Ask(const StopCheck& check) { return check ? check() : absl::OkStatus(); }
 
 absl::Status AddAll(const DocumentVectors& vectors, const StopCheck& check, VectorIndex* index) {
   for (int64_t begin = 0; begin < vectors.n; begin += kVectorsPerAdd) {
@@ -177,7 +185,7 @@ absl::StatusOr<NeighborGraphSearch> NeighborGraphSearch::Prepare(const DocumentV
                                                                  uint64_t seed,
                                                                  const StopCheck& check,
                                                                  RemoteNeighbors* remote) {
-  RETURN_IF_ERROR(CheckVectors(vectors));
+  RETURN_IF_ERROR(CheckVectors(vectors, check));
   ASSIGN_OR_RETURN(NeighborSettings settings,
                    NeighborSettings::Resolve(config, vectors.n, vectors.d));
   if (remote != nullptr) RETURN_IF_ERROR(CheckRemoteIndex(settings.index));

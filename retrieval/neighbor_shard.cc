@@ -218,12 +218,17 @@ absl::Status NeighborShard::Drop() {
   const std::unique_lock lock(mutex_);
   // Destroys the index first: writers remove their unfinished files when they are destroyed.
   index_.reset();
+  return Remove(directory_);
+}
+
+absl::Status NeighborShard::Remove(const std::filesystem::path& directory) {
   std::error_code error;
-  std::filesystem::remove(directory_ / kManifestName, error);
-  std::filesystem::remove_all(directory_, error);
+  // First, because a shard of which only a part is removed must not be found again.
+  std::filesystem::remove(directory / kManifestName, error);
+  std::filesystem::remove_all(directory, error);
   if (!error) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat("cannot remove ", directory_.string(), ": ", error.message()));
+      absl::StrCat("cannot remove ", directory.string(), ": ", error.message()));
 }
 
 }  // namespace braid

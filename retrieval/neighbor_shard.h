@@ -66,8 +66,10 @@ class NeighborShard {
   // Returns the path of the manifest.
   absl::StatusOr<std::filesystem::path> Seal();
 
-  // Closes all files and removes the directory; every later call returns NOT_FOUND.
+  // Closes all files and removes the directory; every later call but this one returns NOT_FOUND.
   absl::Status Drop();
+  // Removes the directory of a shard that is not open, even a damaged one.
+  static absl::Status Remove(const std::filesystem::path& directory);
 
  private:
   NeighborShard(std::filesystem::path directory, int32_t dimension, std::string index)

@@ -102,14 +102,17 @@ absl::StatusOr<bool> ShardTable::Drop(const std::string& name) {
   if (absl::IsNotFound(entry.status())) return false;
   RETURN_IF_ERROR(entry.status());
   const std::lock_guard entry_lock((*entry)->mutex);
-  if ((*entry)->shard != nullptr) RETURN_IF_ERROR((*entry)->shard->Drop());
-  const std::lock_guard lock(mutex_);
-  std::error_code error;
-  fs::remove(Directory(name) / kManifestName, error);  // a damaged shard must not be found again
-  fs::remove_all(Directory(name), error);
-  if (const auto found = entries_.find(name); found != entries_.end() && found->second == *entry) {
-    entries_.erase(found);
+  {
+    // Another call may have dropped the shard since, and a newer one may have its name.
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(name);
+    if (found == entries_.end() || found->second != *entry) return false;
   }
+  // As long as the entry is there, no shard of the name can be created.
+  RETURN_IF_ERROR((*entry)->shard != nullptr ? (*entry)->shard->Drop()
+                                             : NeighborShard::Remove(Directory(name)));
+  const std::lock_guard lock(mutex_);
+  entries_.erase(name);
   return true;
 }
 

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
@@ -21,21 +20,6 @@ absl::Status CheckPlaintext(const std::string& address, bool insecure) {
 }
 
 }  // namespace
-
-absl::Status CheckAddress(const std::string& option, const std::string& address) {
-  const std::string got = absl::StrCat(option, ": got \"", address, "\", expected HOST:PORT");
-  if (const size_t scheme = address.find("://"); scheme != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(got, "; leave out \"", address.substr(0, scheme + 3), "\""));
-  }
-  const size_t colon = address.rfind(':');
-  int port = -1;
-  if (colon != std::string::npos && colon > 0 &&
-      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(got, ", for example 127.0.0.1:7077"));
-}
 
 bool IsLoopback(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));

@@ -15,9 +15,6 @@
 
 namespace braid {
 
-// Returns INVALID_ARGUMENT, naming `option`, unless `address` is HOST:PORT with a port from 0 to
-// 65535.
-absl::Status CheckAddress(const std::string& option, const std::string& address);
 bool IsLoopback(const std::string& address);
 
 // Returns the credentials of a server at `address`: those of `tls`, or none if that is null, which

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
+#include "base/host_port.h"
 #include "base/path_roots.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
@@ -291,7 +292,7 @@ absl::Status ServiceHost::StartServices(const HostOptions& options) {
 }
 
 absl::Status ServiceHost::OpenPort(const HostOptions& options) {
-  RETURN_IF_ERROR(CheckAddress("--listen", options.listen));
+  RETURN_IF_ERROR(CheckHostPort("--listen", options.listen, /*min_port=*/0));
   ASSIGN_OR_RETURN(auto credentials,
                    MakeServerCredentials(options.listen, tls_.get(), options.insecure));
   const bool required = options.require_token || (options.tls.any() && !options.insecure);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.pb.h"
 #include "rpc/generation_client.h"
@@ -89,7 +90,7 @@ absl::Status CannotServe(const std::string& address, const std::string& message)
 }  // namespace
 
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
-  RETURN_IF_ERROR(CheckAddress("--metrics", address));
+  RETURN_IF_ERROR(CheckHostPort("--metrics", address, /*min_port=*/0));
   if (insecure || IsLoopback(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--metrics: ", address,

@@ -19,11 +19,11 @@ std::string Arithmetic(const v1::StepMetrics& m) {
 
 }  // namespace
 
-std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps) {
-  const double left = static_cast<double>(num_steps - m.step()) * m.step_seconds();
+std::string ProgressLine(const v1::StepMetrics& m, int64_t num_steps, const Pace& pace) {
   return absl::StrFormat("step %d/%d  loss %.4f  grad %.3f  lr %.2e  %.0f tokens/s%s  %s left",
                          m.step(), num_steps, m.loss(), m.gradient_norm(), m.learning_rate(),
-                         m.tokens_per_second(), Arithmetic(m), FormatClock(left));
+                         m.tokens_per_second(), Arithmetic(m),
+                         FormatClock(pace.SecondsLeft(num_steps)));
 }
 
 std::string ValidationLine(int64_t step, const v1::ValidationMetrics& validation) {

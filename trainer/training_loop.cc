@@ -367,19 +367,19 @@ absl::Status TrainingLoop::ValidateIfDue(v1::StepMetrics* metrics) {
   return absl::OkStatus();
 }
 
-// An error here is known to one rank only. The program then ends the others, which wait in the next
-// collective call (Fail in training_run.cc).
+// An error here is known to one rank only; the program then ends the others (training_run.cc).
 absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
   RETURN_IF_ERROR(heartbeat_.Beat(/*always=*/done()));
   if (!leads()) return absl::OkStatus();
   RETURN_IF_ERROR(metrics_->Append(metrics));
   if (environment_.on_step) environment_.on_step(metrics);
+  pace_.Add(metrics);
   if (const std::string remark = StepRemark(metrics); !remark.empty()) {
     *environment_.out << remark << std::endl;
   }
   if (metrics.time() - last_line_ >= kSecondsBetweenLines || done()) {
     last_line_ = metrics.time();
-    *environment_.out << ProgressLine(metrics, spec_.num_steps()) << std::endl;
+    *environment_.out << ProgressLine(metrics, spec_.num_steps(), pace_) << std::endl;
   }
   return absl::OkStatus();
 }

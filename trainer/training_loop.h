@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
 #include "runs/metrics_log.h"
+#include "runs/pace.h"
 #include "runs/run_directory.h"
 #include "trainer/checkpoint_writer.h"
 #include "trainer/gradient_pass.h"
@@ -126,6 +127,7 @@ class TrainingLoop {
   TrainingState state_;
   RoutingHealth routing_health_;
   double last_line_ = 0;
+  Pace pace_;
   std::unique_ptr<CheckpointWriter> writer_;  // destroyed before metrics_, which its thread flushes
 };
 

@@ -1,5 +1,6 @@
 #include "client/terminal/source_warning.h"
 
+#include "client/terminal/terminal_text.h"
 #include "runs/model_path.h"
 
 namespace braid {
@@ -12,7 +13,7 @@ bool SourceWarning::IsNews(const v1::ModelSource& source) const {
 void SourceWarning::Show(const v1::ModelSource& source) {
   if (!IsNews(source)) return;
   const std::string note = FallbackNote(source);
-  notes_ << "braid: warning: " << note << std::endl;
+  notes_ << "braid: warning: " << PrintableText(note) << std::endl;
   shown_.insert(note);
 }
 

@@ -67,7 +67,7 @@ void PrintContamination(const v1::Job& job, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {
       {"EVALUATION FILE", "TEXTS", "SHORT", "MATCHED TEXTS", "MATCHED DOCUMENTS"}};
   for (const v1::ContaminationSummary& file : result.contamination()) {
-    rows.push_back({file.file(), WithThousands(file.num_texts()),
+    rows.push_back({OneLine(file.file()), WithThousands(file.num_texts()),
                     WithThousands(file.num_short_texts()), WithThousands(file.num_matched_texts()),
                     WithThousands(file.num_matched_documents())});
   }

@@ -28,10 +28,13 @@ class LineSplitter {
 
   // Returns false as soon as the receiver does.
   bool Add(std::string_view bytes) {
+    const size_t searched = rest_.size();
     rest_.append(bytes);
     size_t start = 0;
-    for (size_t end; (end = rest_.find('\n', start)) != std::string::npos; start = end + 1) {
+    for (size_t end = rest_.find('\n', searched); end != std::string::npos;
+         end = rest_.find('\n', start)) {
       if (!on_line_(std::string_view(rest_).substr(start, end - start))) return false;
+      start = end + 1;
     }
     rest_.erase(0, start);
     return true;

@@ -108,9 +108,10 @@ absl::Status ParquetColumnReader::NextPage() {
   ASSIGN_OR_RETURN(const ParquetPage page, ReadHeader(&bytes, &header_size));
   next_page_ += static_cast<int64_t>(header_size);
   if (page.compressed_size > end_ - next_page_) return BadPage("it is longer than its column");
-  if (page.uncompressed_size > kMostPageBytes || page.num_values > kMostPageValues) {
+  const int64_t page_size = std::max(page.compressed_size, page.uncompressed_size);
+  if (page_size > kMostPageBytes || page.num_values > kMostPageValues) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("a page of ", page.uncompressed_size, " bytes and ", page.num_values,
+        absl::StrCat("a page of ", page_size, " bytes and ", page.num_values,
                      " values is beyond the limits of ", kMostPageBytes, " and ", kMostPageValues));
   }
   std::string_view body(bytes);

@@ -55,10 +55,10 @@ using KeepListing = std::function<absl::Status()>;
 bool IsIndexedDatasetPrefix(const std::filesystem::path& path);
 
 // Returns the files in the order of `paths`; those of a directory are sorted by path and include
-// sub-directories. Extensions may have any letter case. In directories, .jsonl and .ndjson files
-// (also .gz, .zst, .zstd) and compressed .json files are JSON lines, a .bin with its .idx is an
-// indexed dataset, and all other files are text.
-// Opens no file, so the call cannot block on a FIFO.
+// sub-directories. Extensions other than .bin and .idx may have any letter case. In directories,
+// .jsonl and .ndjson files (also .gz, .zst, .zstd) and compressed .json files are JSON lines, a
+// .bin with its .idx is an indexed dataset, and all other files are text. Opens no file, so the
+// call cannot block on a FIFO.
 // Errors: NOT_FOUND and PERMISSION_DENIED for a given path; INVALID_ARGUMENT for a given path that
 // is a FIFO, socket, device or loop of links or has an unknown extension, and when there is no
 // file; those of `keep_listing`.

@@ -144,7 +144,7 @@ absl::StatusOr<CorpusStep> CorpusReader::Next(Document* document, std::vector<Re
 }
 
 std::optional<CorpusPosition> CorpusReader::position() const {
-  if (!ready_.empty() || !rejects_.empty()) return std::nullopt;
+  if (!ready_.empty() || !rejects_.empty() || may_be_inside_record_) return std::nullopt;
   return CorpusPosition{.file = static_cast<int64_t>(next_file_),
                         .offset = position_in_file(),
                         .inside_file = records_ != nullptr,
@@ -211,6 +211,7 @@ absl::Status CorpusReader::Advance() {
   RETURN_IF_ERROR(record.status());
   seen_an_object_ = seen_an_object_ || record->shows_fields;
   num_filtered_ += record->num_filtered;
+  may_be_inside_record_ = record->kind == RecordKind::kBlank;
   if (record->kind == RecordKind::kText) AddDocument(MakeDocument(*record));
   if (record->kind == RecordKind::kReject || record->kind == RecordKind::kDamage) {
     AddRejectedRecord(*record);

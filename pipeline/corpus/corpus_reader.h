@@ -109,7 +109,8 @@ class CorpusReader {
   // read; UNAVAILABLE and others of the file system.
   absl::StatusOr<CorpusStep> Next(Document* document, std::vector<Reject>* rejects);
 
-  // Returns the position from which to resume; nullopt between the documents of one record.
+  // Returns the position from which to resume; nullopt between the documents of one record, and
+  // where a part of a record may have been read.
   std::optional<CorpusPosition> position() const;
 
   // Returns the hashes of the ids accepted since the last call, for Resume(): those of records and
@@ -165,6 +166,7 @@ class CorpusReader {
   int64_t bytes_of_finished_files_ = 0;
   size_t next_file_ = 0;
   std::unique_ptr<RecordReader> records_;  // reader of the current file; null between files
+  bool may_be_inside_record_ = false;      // the last step may have read a part of a long line
   bool seen_an_object_ = false;
   int64_t embedding_dimension_ = 0;
   absl::flat_hash_set<uint64_t> id_hashes_;

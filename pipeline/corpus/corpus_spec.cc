@@ -7,8 +7,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/host_port.h"
 #include "base/status_macros.h"
 #include "pipeline/corpus/filter_expression.h"
 #include "proto/stated_defaults.h"
@@ -94,12 +94,7 @@ absl::Status CheckAddresses(std::string_view field,
                             const google::protobuf::RepeatedPtrField<std::string>& addresses) {
   std::set<std::string> known;
   for (const std::string& address : addresses) {
-    const size_t colon = address.rfind(':');
-    int port = 0;
-    if (colon == std::string::npos || colon == 0 ||
-        !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 1 || port > 65535) {
-      return Wrong(field, absl::StrCat("\"", address, "\""), "host:port, such as 127.0.0.1:7077");
-    }
+    RETURN_IF_ERROR(CheckHostPort(field, address));
     if (!known.insert(address).second) {
       return Wrong(field, absl::StrCat("\"", address, "\" twice"), "each server once");
     }

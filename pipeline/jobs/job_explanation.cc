@@ -169,7 +169,7 @@ absl::StatusOr<JobExplanation> JobExplanation::Open(const v1::Job& job, const St
 }
 
 std::string JobExplanation::SourceFile(std::string_view id) const {
-  const std::string_view named = FileOfId(SourceDocument(id));
+  const std::string_view named = FileOfId(SourceDocument(id, spec_.ingest().split_bytes()));
   for (const std::string& path : spec_.paths()) {
     if (!named.empty() && NamesFile(path, named)) return path;
   }

@@ -41,13 +41,14 @@ absl::Status InStage(const std::string& stage, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(stage, ": ", status.message()));
 }
 
-// Checks that files of evaluation text are still those for which the key was computed.
-absl::Status CheckSameKey(const std::string& key, const absl::StatusOr<std::string>& now) {
+// Checks that the files of a setting are still those for which the key was computed.
+absl::Status CheckSameKey(const char* setting, const std::string& key,
+                          const absl::StatusOr<std::string>& now) {
   RETURN_IF_ERROR(now.status());
   if (*now == key) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "files of decontaminate.paths changed while they were read; resume the job when they are "
-      "complete");
+      absl::StrCat("files of ", setting,
+                   " changed while they were read; resume the job when they are complete"));
 }
 
 void AddContamination(const std::optional<Contamination>& contamination, v1::JobResult* result) {
@@ -182,10 +183,11 @@ absl::Status JobRun::RunIngest() {
 
 absl::Status JobRun::RunTokenize() {
   const absl::StatusOr<std::string> key = TokenizeKey(spec_, ingest_key_);
-  ASSIGN_OR_RETURN(tokenize_,
-                   Stage("tokenize", "documents", key, [&](const auto& progress, auto* stage) {
-                     return Tokenize(*documents_, ingest_, spec_, progress, stage);
-                   }));
+  ASSIGN_OR_RETURN(
+      tokenize_, Stage("tokenize", "documents", key, [&](const auto& progress, auto* stage) {
+        RETURN_IF_ERROR(Tokenize(*documents_, ingest_, spec_, progress, stage));
+        return CheckSameKey("tokenizer.model_path", *key, TokenizeKey(spec_, ingest_key_));
+      }));
   tokenize_key_ = *key;
   return absl::OkStatus();
 }
@@ -229,7 +231,7 @@ absl::Status JobRun::RunDeduplicate() {
   ASSIGN_OR_RETURN(
       deduplicate_, Stage("deduplicate", "documents", key, [&](const auto& progress, auto* stage) {
         RETURN_IF_ERROR(Deduplicate(*documents_, *neighbors_, embed_, spec_, progress, stage));
-        return CheckSameKey(*key, DeduplicateKey(spec_, neighbor_key_));
+        return CheckSameKey("decontaminate.paths", *key, DeduplicateKey(spec_, neighbor_key_));
       }));
   deduplicate_key_ = *key;
   ASSIGN_OR_RETURN(keep_, NpyArray<uint8_t>::Open(deduplicate_ / "keep.npy"));

@@ -7,14 +7,13 @@
 
 #include "base/status_macros.h"
 #include "formats/word_runs.h"
+#include "pipeline/ordering/document_blocks.h"
 #include "pipeline/ordering/word_run_index.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kEvaluationGrain = 64;
-constexpr int64_t kEvaluationDocumentsPerReport = 8192;
 constexpr size_t kMinTextWords = 7;
 
 // Returns whether enough words of a run have a character other than digits.
@@ -90,12 +89,9 @@ absl::Status EvaluationBlock::Compare(const DocumentStore& documents,
                                       std::span<const uint32_t> candidates,
                                       const ProgressCallback& progress,
                                       std::map<uint32_t, EvaluationMatch>* matches) {
-  const auto n = static_cast<int64_t>(candidates.size());
-  for (int64_t begin = 0; begin < n; begin += kEvaluationDocumentsPerReport) {
-    RETURN_IF_ERROR(progress(begin, n));
-    const int64_t count = std::min(kEvaluationDocumentsPerReport, n - begin);
-    std::vector<std::vector<uint32_t>> shared(static_cast<size_t>(count));
-    ParallelFor(count, kEvaluationGrain, [&](int64_t from, int64_t to) {
+  return ForDocumentBlocks(documents, candidates, progress, [&](int64_t begin, int64_t end) {
+    std::vector<std::vector<uint32_t>> shared(static_cast<size_t>(end - begin));
+    ParallelFor(end - begin, DocumentGrain(end - begin), [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
         std::vector<uint32_t>& runs = shared[static_cast<size_t>(i)];
         FindShared(documents.text(candidates[static_cast<size_t>(begin + i)]), &runs);
@@ -109,8 +105,7 @@ absl::Status EvaluationBlock::Compare(const DocumentStore& documents,
       const auto [known, is_new] = matches->try_emplace(document, match);
       if (!is_new) known->second.files.merge(match.files);
     }
-  }
-  return absl::OkStatus();
+  });
 }
 
 void EvaluationBlock::Report(EvaluationOverlap* overlap) const {

@@ -10,27 +10,23 @@
 
 #include "base/status_macros.h"
 #include "pipeline/ordering/deduplicate.h"
+#include "pipeline/ordering/document_blocks.h"
 #include "pipeline/ordering/word_run_index.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kContainmentGrain = 64;
-constexpr int64_t kContainmentDocumentsPerReport = 8192;
-
 using OverlapByDocument = std::map<uint32_t, HeldoutOverlap>;
 
-// Calls body(begin, end) for blocks of `documents` in parallel and reports progress in between.
-absl::Status ForDocuments(std::span<const uint32_t> documents, const ProgressCallback& progress,
+// Calls body(begin, end) for parts of `numbers` in parallel and reports progress in between.
+absl::Status ForDocuments(const DocumentStore& documents, std::span<const uint32_t> numbers,
+                          const ProgressCallback& progress,
                           const std::function<void(int64_t, int64_t)>& body) {
-  const auto n = static_cast<int64_t>(documents.size());
-  for (int64_t begin = 0; begin < n; begin += kContainmentDocumentsPerReport) {
-    RETURN_IF_ERROR(progress(begin, n));
-    ParallelFor(std::min(kContainmentDocumentsPerReport, n - begin), kContainmentGrain,
+  return ForDocumentBlocks(documents, numbers, progress, [&](int64_t begin, int64_t end) {
+    ParallelFor(end - begin, DocumentGrain(end - begin),
                 [&](int64_t from, int64_t to) { body(begin + from, begin + to); });
-  }
-  return absl::OkStatus();
+  });
 }
 
 // The comparison of the training documents with one block of held-out documents.
@@ -91,7 +87,7 @@ absl::Status BlockComparison::CountDocuments(std::span<const uint32_t> training,
                                              std::vector<uint8_t>* touched) {
   touched->resize(training.size());
   for (std::atomic<uint32_t>& count : num_documents_) count.store(0, std::memory_order_relaxed);
-  return ForDocuments(training, progress, [&](int64_t begin, int64_t end) {
+  return ForDocuments(documents_, training, progress, [&](int64_t begin, int64_t end) {
     std::vector<uint32_t> runs;
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       index_.Find(documents_.text(training[i]), &runs);
@@ -176,7 +172,7 @@ absl::Status BlockComparison::FindOverlaps(std::span<const uint32_t> candidates,
                                            OverlapByDocument* overlaps) {
   const std::vector<int64_t> informative = InformativeRuns();
   std::vector<HeldoutOverlap> best(candidates.size());
-  RETURN_IF_ERROR(ForDocuments(candidates, progress, [&](int64_t begin, int64_t end) {
+  RETURN_IF_ERROR(ForDocuments(documents_, candidates, progress, [&](int64_t begin, int64_t end) {
     Common common(index_.num_texts());
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       best[i] = BestOverlap(candidates[i], informative, &common);

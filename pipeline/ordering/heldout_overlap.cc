@@ -9,14 +9,12 @@
 
 #include "base/status_macros.h"
 #include "pipeline/ordering/deduplicate.h"
+#include "pipeline/ordering/document_blocks.h"
 #include "pipeline/ordering/near_duplicate_index.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
 namespace {
-
-constexpr int64_t kDocumentsPerTask = 256;
-constexpr int64_t kHeldoutDocumentsPerReport = 8192;
 
 // The overlaps found so far, by training document.
 using Overlaps = std::map<uint32_t, HeldoutOverlap>;
@@ -46,7 +44,7 @@ class Search {
 
 void Search::FindSome(const NearDuplicateIndex& index, int64_t begin,
                       std::span<std::optional<NearDuplicateIndex::Match>> matches) const {
-  ParallelFor(static_cast<int64_t>(matches.size()), kDocumentsPerTask,
+  ParallelFor(std::ssize(matches), DocumentGrain(std::ssize(matches)),
               [&](int64_t from, int64_t to) {
                 NearDuplicateIndex::Scratch scratch(index);
                 for (int64_t i = from; i < to; ++i) {
@@ -59,12 +57,11 @@ void Search::FindSome(const NearDuplicateIndex& index, int64_t begin,
 absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, int64_t num_passes,
                              Overlaps* overlaps) const {
   const NearDuplicateIndex index(documents_.Texts(heldout), options_.min_jaccard);
-  const auto n = static_cast<int64_t>(training_.size());
-  std::vector<std::optional<NearDuplicateIndex::Match>> matches;
-  for (int64_t begin = 0; begin < n; begin += kHeldoutDocumentsPerReport) {
-    RETURN_IF_ERROR(progress_((pass * n + begin) / num_passes, n));
-    matches.assign(static_cast<size_t>(std::min(kHeldoutDocumentsPerReport, n - begin)),
-                   std::nullopt);
+  const auto report = [&](int64_t begin, int64_t n) {
+    return progress_((pass * n + begin) / num_passes, n);
+  };
+  return ForDocumentBlocks(documents_, training_, report, [&](int64_t begin, int64_t end) {
+    std::vector<std::optional<NearDuplicateIndex::Match>> matches(static_cast<size_t>(end - begin));
     FindSome(index, begin, matches);
     for (size_t i = 0; i < matches.size(); ++i) {
       if (!matches[i].has_value()) continue;
@@ -72,8 +69,7 @@ absl::Status Search::FindAll(std::span<const uint32_t> heldout, int64_t pass, in
       overlaps->insert(
           {document, {document, heldout[matches[i]->text], 0, matches[i]->jaccard, 0}});
     }
-  }
-  return absl::OkStatus();
+  });
 }
 
 enum class Side : uint8_t { kNone, kTraining, kHeldout };

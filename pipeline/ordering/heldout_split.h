@@ -7,17 +7,18 @@
 
 namespace braid {
 
-// Returns the id of the source document: "<id>" for a piece "<id>#<digits>" that ingest split off;
-// any other id itself.
-std::string_view SourceDocument(std::string_view id);
+// Returns the id of the source document of a document, in a corpus whose longer documents ingest
+// cut into parts of `split_bytes` (0: none): "<id>" for "<id>#<digits>" if documents were cut; any
+// other id itself. (An uncut document with such an id counts as a part, too.)
+std::string_view SourceDocument(std::string_view id, int64_t split_bytes);
 
-// Returns whether the document with this id is held out: whether a hash of (seed, source document),
+// Returns whether the source document with this id is held out: whether a hash of (seed, id),
 // mapped to [0, 1), is below `fraction`.
 //
-// Guarantees: all pieces of a source document are on the same side; a document stays on its side
-// when the corpus grows; a larger fraction holds out every document that a smaller one does. A
-// fraction of at most 0 holds out no document, of at least 1 every document.
-bool IsHeldOut(std::string_view id, uint64_t seed, double fraction);
+// Guarantees: a document stays on its side when the corpus grows; a larger fraction holds out every
+// document that a smaller one does. A fraction of at most 0 holds out no document, of at least 1
+// every document.
+bool IsHeldOut(std::string_view source, uint64_t seed, double fraction);
 
 }  // namespace braid
 

@@ -9,6 +9,7 @@
 #include "base/splitmix.h"
 #include "base/status_macros.h"
 #include "formats/word_runs.h"
+#include "pipeline/ordering/document_blocks.h"
 #include "retrieval/parallel_for.h"
 
 namespace braid {
@@ -16,8 +17,7 @@ namespace {
 
 constexpr uint64_t kMinHashSalt = 0x6d696e6861736821;
 constexpr size_t kGroupMembers = 32;
-constexpr int64_t kMinHashGrain = 64;
-constexpr int64_t kMinHashDocumentsPerReport = 8192;
+constexpr size_t kMostRepeated = size_t{1} << 20;  // candidates
 
 // The signatures of all documents: [n, bands x rows] values of 16 bits, of which different minima
 // are equal by chance once in 65,536.
@@ -122,19 +122,15 @@ void KeepDistinct(std::vector<DuplicateCandidate>* candidates) {
 
 absl::Status ComputeSignatures(const DocumentStore& documents, std::span<const uint32_t> numbers,
                                const ProgressCallback& progress, Signatures* signatures) {
-  const auto n = static_cast<int64_t>(numbers.size());
-  for (int64_t begin = 0; begin < n; begin += kMinHashDocumentsPerReport) {
-    RETURN_IF_ERROR(progress(begin, documents.size()));
-    ParallelFor(std::min(kMinHashDocumentsPerReport, n - begin), kMinHashGrain,
-                [&](int64_t from, int64_t to) {
-                  for (int64_t i = begin + from; i < begin + to; ++i) {
-                    const uint32_t document = numbers[static_cast<size_t>(i)];
-                    signatures->Compute(document,
-                                        CharacterNgrams(NormalizeText(documents.text(document))));
-                  }
-                });
-  }
-  return absl::OkStatus();
+  const auto report = [&](int64_t begin, int64_t) { return progress(begin, documents.size()); };
+  return ForDocumentBlocks(documents, numbers, report, [&](int64_t begin, int64_t end) {
+    ParallelFor(end - begin, DocumentGrain(end - begin), [&](int64_t from, int64_t to) {
+      for (int64_t i = begin + from; i < begin + to; ++i) {
+        const uint32_t document = numbers[static_cast<size_t>(i)];
+        signatures->Compute(document, CharacterNgrams(NormalizeText(documents.text(document))));
+      }
+    });
+  });
 }
 
 }  // namespace
@@ -149,11 +145,16 @@ absl::StatusOr<std::vector<DuplicateCandidate>> MinHashCandidates(
   Signatures signatures(documents.size(), options);
   RETURN_IF_ERROR(ComputeSignatures(documents, distinct, progress, &signatures));
   std::vector<DuplicateCandidate> candidates;
+  size_t most = kMostRepeated;
   BandSearch search(signatures, distinct, options);
   for (int32_t band = 0; band < options.bands; ++band) {
-    RETURN_IF_ERROR(progress(documents.size(), documents.size()));
     for (int32_t row = 0; row < options.rows; ++row) {
+      RETURN_IF_ERROR(progress(documents.size(), documents.size()));
       search.Find(static_cast<size_t>(band), static_cast<size_t>(row), &candidates);
+      // A pair that agrees in the whole band is found once for each row.
+      if (candidates.size() < most) continue;
+      KeepDistinct(&candidates);
+      most = 2 * candidates.size() + kMostRepeated;
     }
     KeepDistinct(&candidates);
   }

@@ -8,7 +8,7 @@
 // = .9999, while whole bands alone would find 1 - (1 - J^8)^14 = .92 of such pairs. Candidates
 // whose whole signatures agree too little for min_jaccard are left out.
 //
-// Memory: 2 x bands x rows bytes per document, 16 while a band is searched, and 12 per candidate.
+// Memory: 2 x bands x rows bytes per document, 16 while a band is searched, and 24 per candidate.
 // Time: O(n log n) per band and row, plus that of hashing every 5-gram bands x rows times.
 #ifndef BRAID_PIPELINE_ORDERING_MINHASH_H_
 #define BRAID_PIPELINE_ORDERING_MINHASH_H_

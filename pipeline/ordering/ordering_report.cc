@@ -164,11 +164,14 @@ std::vector<int64_t> DocumentTokens(std::span<const ProvenanceSpan> spans, size_
 
 // Returns the mean cosine of consecutive documents that would share an instance if the documents
 // were packed in this order.
-double PackedCosine(std::span<const uint32_t> order, std::span<const int64_t> document_tokens,
-                    int64_t instance_tokens, const CosineOf& cosine) {
+absl::StatusOr<double> PackedCosine(std::span<const uint32_t> order,
+                                    std::span<const int64_t> document_tokens,
+                                    int64_t instance_tokens, const CosineOf& cosine,
+                                    const KeepGoing& keep_going) {
   Mean mean;
   int64_t position = 0;
   for (size_t i = 0; i < order.size(); ++i) {
+    if (i % kPairsPerCheck == 0) RETURN_IF_ERROR(keep_going());
     BRAID_CHECK(order[i] < document_tokens.size()) << "no tokens of document " << order[i];
     if (i > 0 && position % instance_tokens != 0) mean.Add(cosine(order[i - 1], order[i]));
     position += document_tokens[order[i]];
@@ -219,8 +222,8 @@ absl::StatusOr<OrderingReport> MeasureOrdering(const OrderingReportInput& input,
     const uint32_t most = random.empty() ? 0 : *std::ranges::max_element(random);
     const std::vector<int64_t> tokens =
         DocumentTokens(input.spans, std::max<size_t>(input.domains.size(), size_t{most} + 1));
-    report.random_adjacent_cosine_within_instances =
-        PackedCosine(random, tokens, instance_tokens, cosine);
+    ASSIGN_OR_RETURN(report.random_adjacent_cosine_within_instances,
+                     PackedCosine(random, tokens, instance_tokens, cosine, keep_going));
     if (!input.domains.empty()) {
       report.domain_purity = DomainPurity(input.spans, input.domains);
       report.random_domain_purity = PackedPurity(random, tokens, input.domains, instance_tokens);

@@ -54,7 +54,8 @@ struct OrderingReport {
 // Measures an order. O(documents * dimension); reads each embedding a few times, so they may be
 // memory-mapped.
 OrderingReport MeasureOrdering(const OrderingReportInput& input);
-// Does the same, calls `keep_going` every few milliseconds and returns its error.
+// Does the same, calls `keep_going` every few milliseconds while it reads embeddings, and returns
+// its error.
 absl::StatusOr<OrderingReport> MeasureOrdering(const OrderingReportInput& input,
                                                const std::function<absl::Status()>& keep_going);
 

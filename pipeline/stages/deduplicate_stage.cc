@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "pipeline/ordering/deduplicate.h"
-#include "pipeline/stages/embed_stage.h"
 #include "pipeline/ordering/minhash.h"
 #include "pipeline/stages/decontamination.h"
+#include "pipeline/stages/embed_stage.h"
 #include "pipeline/store/json_file.h"
 #include "pipeline/store/stage_key.h"
 

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "pipeline/ordering/heldout_split.h"
 #include "pipeline/store/json_file.h"
 
 namespace braid {
@@ -47,8 +46,7 @@ void CountHeldoutSources(const PackedDocuments& documents,
                          std::vector<v1::DomainSummary>* summaries) {
   std::vector<std::pair<int32_t, std::string_view>> sources;  // with their domains
   for (const uint32_t document : documents.heldout) {
-    sources.emplace_back(documents.domains.numbers[document],
-                         SourceDocument(documents.id(document)));
+    sources.emplace_back(documents.domains.numbers[document], documents.source(document));
   }
   std::ranges::sort(sources);
   const auto repeated = std::ranges::unique(sources);

@@ -28,14 +28,13 @@ struct PackedDocuments {
   DocumentVectors embeddings;
   // Returns the number of tokens of a document, EOS included.
   std::function<int64_t(uint32_t)> num_tokens;
-  // Returns the id of a document; the view must remain valid.
-  std::function<std::string_view(uint32_t)> id;
+  // Returns the id of a document's source (heldout_split.h); the view must remain valid.
+  std::function<std::string_view(uint32_t)> source;
 };
 
-// Returns one summary per domain, sorted by name. Held-out sources are counted by SourceDocument()
-// (heldout_split.h). `similarity` is the cosine of the token-weighted mean embedding of the
-// training documents of the domain and that of all training documents; 0 for a domain without
-// training documents or with zero vectors only.
+// Returns one summary per domain, sorted by name. `similarity` is the cosine of the token-weighted
+// mean embedding of the training documents of the domain and that of all training documents; 0 for
+// a domain without training documents or with zero vectors only.
 //
 // Guarantees: the result does not depend on the order of `training`. Reads each embedding twice and
 // holds two sums, so the embeddings may be memory-mapped. Errors: those of `keep_going`, which is

@@ -21,6 +21,7 @@
 #include "retrieval/contriever_process.h"
 #include "retrieval/document_frequencies.h"
 #include "retrieval/embedder.h"
+#include "retrieval/embedding_batch.h"
 #include "retrieval/embedding_client.h"
 #include "retrieval/hashing_embedder.h"
 #include "retrieval/parallel_for.h"
@@ -167,6 +168,20 @@ absl::StatusOr<std::unique_ptr<Embedder>> MakeEmbedder(const DocumentStore& docu
   return FitHashing(documents, config, progress, stage);
 }
 
+// Checks that an embedding server takes every text.
+absl::Status CheckTextsFit(const DocumentStore& documents) {
+  for (int64_t i = 0; i < documents.size(); ++i) {
+    const int64_t size = documents.TextBytes(i, i + 1);
+    if (size <= kMaxEmbeddingTextBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("document ", std::string(documents.id(i)), ": got ", size,
+                     " bytes, expected at most the ", kMaxEmbeddingTextBytes,
+                     " of one request to an embedding server; cut long documents with "
+                     "ingest.split_bytes"));
+  }
+  return absl::OkStatus();
+}
+
 // The pass that computes the vectors: the second one of the hashing embedder, the only one of
 // others.
 class VectorPass {
@@ -296,6 +311,7 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
 
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
                    const EmbedPlan& plan, const ProgressCallback& progress, StageWriter* stage) {
+  if (config.kind() == "remote") RETURN_IF_ERROR(CheckTextsFit(documents));
   return VectorPass(documents, config, plan, progress, stage).Run();
 }
 

@@ -30,6 +30,7 @@ namespace {
 constexpr int32_t kIngestFormatVersion = 1;
 constexpr char kIngestSummaryName[] = "ingest.json";
 constexpr int64_t kIngestDocumentsPerReport = 256;
+constexpr int64_t kIngestBytesPerReport = int64_t{16} << 20;
 constexpr size_t kFilesPerCheck = 64;
 // Bytes of input that count as one byte of text: a filter may keep little of much input.
 constexpr int64_t kInputPerText = 4;
@@ -237,6 +238,7 @@ StagePosition IngestRun::PositionAt(int64_t bytes_read) const {
 absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
   Document document;
   std::vector<Reject> rejects;
+  int64_t reported_bytes = documents_.num_text_bytes();
   RETURN_IF_ERROR(progress(PositionAt(reader_->bytes_read())));
   while (true) {
     ASSIGN_OR_RETURN(const CorpusStep step, reader_->Next(&document, &rejects));
@@ -246,10 +248,12 @@ absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
       RETURN_IF_ERROR(documents_.Add(document.id, document.text, document.domain));
       if (!document.embedding.empty()) RETURN_IF_ERROR(vectors_.Add(document.embedding));
       RETURN_IF_ERROR(tokens_.Add(document.tokens));
-      RETURN_IF_ERROR(SaveIfDue());
     }
+    RETURN_IF_ERROR(SaveIfDue());
     if (step == CorpusStep::kNoneYet ||
-        documents_.num_documents() % kIngestDocumentsPerReport == 0) {
+        documents_.num_documents() % kIngestDocumentsPerReport == 0 ||
+        documents_.num_text_bytes() - reported_bytes >= kIngestBytesPerReport) {
+      reported_bytes = documents_.num_text_bytes();
       RETURN_IF_ERROR(progress(PositionAt(reader_->bytes_read())));
     }
   }

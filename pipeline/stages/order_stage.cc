@@ -38,7 +38,9 @@ Split SplitDocuments(const DocumentStore& documents, std::span<const uint8_t> ke
   const double fraction = HeldoutFraction(resolved);
   for (int64_t i = 0; i < documents.size(); ++i) {
     if (keep[static_cast<size_t>(i)] == 0) continue;
-    const bool heldout = IsHeldOut(documents.id(i), resolved.seed(), fraction);
+    const std::string_view source =
+        SourceDocument(documents.id(i), resolved.ingest().split_bytes());
+    const bool heldout = IsHeldOut(source, resolved.seed(), fraction);
     (heldout ? split.heldout : split.training).push_back(static_cast<uint32_t>(i));
   }
   return split;
@@ -262,8 +264,10 @@ absl::StatusOr<std::vector<uint32_t>> ReadNumbers(const std::filesystem::path& p
 }  // namespace
 
 std::string OrderKey(const v1::CorpusSpec& resolved, const std::string& deduplicate_key) {
-  return StageKey("order", kOrderFormatVersion)
-      .Add("deduplicate", deduplicate_key)
+  StageKey key("order", kOrderFormatVersion);
+  // Once, ids that end in '#' and digits counted as parts in corpora without parts, too.
+  if (resolved.ingest().split_bytes() == 0) key.Add("sources", "uncut");
+  return key.Add("deduplicate", deduplicate_key)
       .Add("order", v1::OrderMode_Name(resolved.order()))
       .Add("partitions", resolved.order_partitions())
       .Add("heldout_fraction", HeldoutFraction(resolved))

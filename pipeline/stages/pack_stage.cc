@@ -17,6 +17,7 @@
 #include "formats/tokenizer.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/ordering/heldout_order.h"
+#include "pipeline/ordering/heldout_split.h"
 #include "pipeline/ordering/instance_layout.h"
 #include "pipeline/ordering/ordering_report.h"
 #include "pipeline/ordering/packing.h"
@@ -282,7 +283,10 @@ absl::Status StoreDomains(const PackInputs& inputs, const v1::CorpusSpec& resolv
       .heldout = inputs.order.heldout,
       .embeddings = embeddings,
       .num_tokens = [&](uint32_t document) { return tokens.sequence_length(document) + 1; },
-      .id = [&](uint32_t document) { return inputs.documents.id(document); },
+      .source =
+          [&](uint32_t document) {
+            return SourceDocument(inputs.documents.id(document), resolved.ingest().split_bytes());
+          },
   };
   ASSIGN_OR_RETURN(const auto summaries, SummarizeDomains(packed, [&] { return progress(n, n); }));
   RETURN_IF_ERROR(stage->AddText(kDomainSummariesName, DomainSummariesJson(summaries),

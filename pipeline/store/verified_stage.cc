@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "pipeline/store/file_version.h"
@@ -27,6 +28,7 @@ class VerifiedFiles {
     }
     // Without the mutex, because this reads the whole file; two threads may verify the same one.
     if (const absl::Status status = VerifyFile(directory, entry); !status.ok()) {
+      if (IsSystemError(status)) return status;
       return absl::Status(
           status.code(), absl::StrCat(status.message(), "; submit the corpus again to rebuild it"));
     }

@@ -22,11 +22,13 @@ SignedArm TunedOn(double sign, const std::string& arm, const std::string& task) 
   return {.sign = sign, .arm = arm, .order = v1::RANDOM, .task = task};
 }
 
-// Returns the divergence of the choices of two models, in the mean over layers; nullopt if they
+// Returns the divergence of the choices of two models, in the mean over layers; NOT_FOUND if they
 // were not counted.
-std::optional<double> DivergenceOf(const ArmResult& a, const ArmResult& b) {
+absl::StatusOr<double> DivergenceOf(const ArmResult& a, const ArmResult& b) {
   const size_t num_layers = a.layer_choices.size();
-  if (num_layers == 0 || b.layer_choices.size() != num_layers) return std::nullopt;
+  if (num_layers == 0 || b.layer_choices.size() != num_layers) {
+    return absl::NotFoundError("the choices of layers were not counted");
+  }
   double sum = 0;
   for (size_t layer = 0; layer < num_layers; ++layer) {
     const std::vector<double> both[] = {a.layer_choices[layer], b.layer_choices[layer]};
@@ -149,25 +151,34 @@ class MolexClaims {
  private:
   ClaimBuilder Builder(Claim claim) const { return {evidence_, settings_, std::move(claim)}; }
 
-  // Returns for each seed the divergence of the choices of its models of the two tasks minus that
-  // of one task from the next seed, in the mean over tasks.
+  // Estimates the divergence of the choices of models of the two tasks with the same seed, minus
+  // that of one task with two seeds, in the mean over tasks. A run is part of several pairs of
+  // seeds, so jackknife pseudo-values of the seeds stand for their mean (Tukey 1958).
   absl::StatusOr<EffectEstimate> ChoiceDivergence() const {
     const std::string first = OwnTasks()[0].asked, second = OwnTasks()[1].asked;
     ASSIGN_OR_RETURN(const auto runs, PairedRuns(evidence_, {TunedOn(+1, kMolex, first),
                                                              TunedOn(-1, kMolex, second)}));
-    std::vector<double> by_seed;
-    for (size_t i = 0; runs.size() > 1 && i < runs.size(); ++i) {
-      const std::vector<const ArmResult*>& next = runs[(i + 1) % runs.size()];
-      const std::optional<double> tasks = DivergenceOf(*runs[i][0], *runs[i][1]);
-      const std::optional<double> seeds[] = {DivergenceOf(*runs[i][0], *next[0]),
-                                             DivergenceOf(*runs[i][1], *next[1])};
-      if (!tasks || !seeds[0] || !seeds[1]) {
-        return absl::NotFoundError("the choices of layers were not counted");
-      }
-      by_seed.push_back(*tasks - (*seeds[0] + *seeds[1]) / 2);
+    if (runs.size() < 3) {
+      return absl::NotFoundError("seeds are compared in pairs, which needs at least three");
     }
-    if (by_seed.empty())
-      return absl::NotFoundError("got one seed, expected at least two to compare seeds");
+    std::vector<double> tasks, of_pairs(runs.size(), 0.0);  // of_pairs: the sum of a seed's pairs
+    double sum = 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      ASSIGN_OR_RETURN(tasks.emplace_back(), DivergenceOf(*runs[i][0], *runs[i][1]));
+      for (size_t j = 0; j < i; ++j) {
+        ASSIGN_OR_RETURN(const double of_first, DivergenceOf(*runs[i][0], *runs[j][0]));
+        ASSIGN_OR_RETURN(const double of_second, DivergenceOf(*runs[i][1], *runs[j][1]));
+        const double pair = (of_first + of_second) / 2;
+        of_pairs[i] += pair, of_pairs[j] += pair, sum += pair;
+      }
+    }
+    const auto n = static_cast<double>(runs.size());
+    std::vector<double> by_seed;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const double mean = sum / (n * (n - 1) / 2);
+      const double without = (sum - of_pairs[i]) / ((n - 1) * (n - 2) / 2);
+      by_seed.push_back(tasks[i] - (n * mean - (n - 1) * without));
+    }
     return EstimateOverSeeds(by_seed, settings_.bootstrap);
   }
 

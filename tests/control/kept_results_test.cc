@@ -1,8 +1,10 @@
 #include "control/kept_results.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,6 +84,31 @@ TEST_F(KeptResultsTest, OnlyStandardTaskScoresAreStored) {
   request.clear_routing_seed();
   request.set_embedding_noise(0.1);
   EXPECT_EQ(kept_after({3}), 2);
+}
+
+TEST_F(KeptResultsTest, NotesStayWithTheScoresOfTheirTasks) {
+  ASSERT_TRUE(RunDirectory(run_dir_).WriteSpec(Spec("toy")).ok());
+  std::filesystem::create_directories(run_dir_ / "tasks");
+  const auto notes_after = [&](const std::string& task, const std::string& note) {
+    v1::EvaluateTasksRequest request;
+    request.set_model(run_dir_.string());
+    request.add_tasks()->set_name(task);
+    v1::TasksResult result;
+    v1::TaskResult* const one = result.add_results();
+    one->set_task(task);
+    one->set_num_shots(BuiltinTask(task)->num_shots());
+    if (!note.empty()) (*result.mutable_skipped())[task] = note;
+    EXPECT_TRUE(KeepTasks(request, result).ok());
+    v1::TasksResult kept;
+    const std::filesystem::path path = run_dir_ / "tasks/result.json";
+    EXPECT_TRUE(ParseKeptResult(ReadFile(path).value_or("{}"), path, &kept).ok());
+    return std::map<std::string, std::string>(kept.skipped().begin(), kept.skipped().end());
+  };
+  using testing::ElementsAre;
+  using testing::Pair;
+  EXPECT_THAT(notes_after("sst2", "some left out"), ElementsAre(Pair("sst2", "some left out")));
+  EXPECT_THAT(notes_after("piqa", ""), ElementsAre(Pair("sst2", "some left out")));
+  EXPECT_THAT(notes_after("sst2", ""), ElementsAre());
 }
 
 TEST_F(KeptResultsTest, TaskScoresThatAreStoredAtTheSameTimeAreAllKept) {

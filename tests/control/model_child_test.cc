@@ -42,6 +42,20 @@ TEST_F(ModelChildTest, RemovesTheRequestOnceItIsAnswered) {
   EXPECT_TRUE(std::filesystem::is_empty(requests_));
 }
 
+TEST_F(ModelChildTest, RefusesMoreThreadsThanAMachineHas) {
+  const ModelChild child((root_ / "trainer").string(), requests_);
+  const v1::EvaluateRequest request;
+  for (const int num_threads : {-1, 1025, 1000000}) {
+    const absl::Status status = child.Run({.command = "evaluate",
+                                           .request = request,
+                                           .num_threads = num_threads,
+                                           .on_event = [](auto) { return absl::OkStatus(); },
+                                           .cancelled = [] { return false; }});
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  }
+  for (const int num_threads : {0, 1, 1024}) EXPECT_TRUE(CheckChildThreads(num_threads).ok());
+}
+
 // In containers that share a home, many processes have the same process id.
 TEST_F(ModelChildTest, LeavesRequestsOfOtherProcessesWithTheSameIdAlone) {
   const auto path_of = [&](int number) {

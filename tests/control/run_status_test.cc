@@ -182,16 +182,5 @@ TEST_F(RunStatusTest, HasTheStepFromWhichARunResumes) {
   EXPECT_EQ(Describe().checkpoint_step(), 200);
 }
 
-TEST(EtaSecondsTest, IsRecentPaceTimesRemainingSteps) {
-  std::vector<v1::StepMetrics> steps(30);
-  for (int i = 0; i < 30; ++i) {
-    steps[i].set_step(i + 1);
-    steps[i].set_step_seconds(i < 10 ? 100 : 2);
-  }
-  EXPECT_DOUBLE_EQ(EtaSeconds(steps, 100), 140);
-  EXPECT_DOUBLE_EQ(EtaSeconds(steps, 10), 0);
-  EXPECT_DOUBLE_EQ(EtaSeconds({}, 100), 0);
-}
-
 }  // namespace run_status_test
 }  // namespace braid

@@ -224,6 +224,11 @@ TEST_F(RoutingAnalysisTest, LimitsWindowsAndReportsProgress) {
   EXPECT_EQ(last, 4);
   EXPECT_EQ(all, 4);
   EXPECT_EQ(analysis->layers(0).domains(0).num_decisions(), 2 * 32 / kSegment);
+  options.max_windows_per_domain = -1;
+  EXPECT_THAT(
+      std::string(
+          AnalyzeModelRouting(*model_, dataset_, options, kIgnoreProgress).status().message()),
+      HasSubstr("max_windows_per_domain: got -1"));
 }
 
 TEST_F(RoutingAnalysisTest, ShowsTheInputsOfOtherRouters) {
@@ -304,6 +309,9 @@ TEST_F(RoutingAnalysisTest, InvalidRequestsReturnErrorsWithTheReason) {
   request.add_layers(7);
   EXPECT_THAT(message(), HasSubstr("layer 7 does not exist"));
   request.clear_layers();
+  request.set_texts_per_expert(101);
+  EXPECT_THAT(message(), HasSubstr("texts_per_expert: got 101, expected 0 (3) to 100"));
+  request.clear_texts_per_expert();
   const fs::path elsewhere = NewDirectory("checkpoint") / "copy";
   fs::copy(run.checkpoints() / "step-00000008", elsewhere, fs::copy_options::recursive);
   request.set_model(elsewhere.string());

@@ -142,6 +142,23 @@ TEST(TuningClaimsTest, ChoicesThatDifferBetweenSeedsDoNotFitTasks) {
   EXPECT_EQ(claim.verdict, Verdict::kNotShown);
 }
 
+// Each seed is part of several pairs, so one odd seed is one deviation, not several.
+TEST(TuningClaimsTest, PairsOfSeedsAreNotCountedAsIndependent) {
+  Evidence evidence = WithMeasurements(FabricateTuning(MolexExperiment(), LossWithMolex));
+  for (ArmResult& result : evidence.results) {
+    if (result.layer_choices.empty()) continue;
+    std::vector<double> choices(6, 0.0);
+    choices[(result.seed == 2 ? 1 : 0) + (result.task == "sst2" ? 3 : 0)] = 1;
+    result.layer_choices.assign(6, choices);
+  }
+  const Claim claim = EvaluateMolexClaims(evidence, kSettings)[6];
+  ASSERT_TRUE(claim.parts[0].estimate);
+  EXPECT_NEAR(claim.parts[0].estimate->effect, std::log(2.0) / 3, 1e-9);
+  // The values of the seeds are 1, 1 and -1 times log 2, and Student's factor for three is 4.303.
+  const double half = 4.303 * std::log(2.0) * std::sqrt(4.0 / 3) / std::sqrt(3.0);
+  EXPECT_NEAR(claim.parts[0].estimate->low, std::log(2.0) / 3 - half, 1e-3);
+}
+
 TEST(TuningClaimsTest, GuessingIsACaution) {
   const auto guessing = [](const PlannedRun&, const std::string&, const std::string&) {
     return 0.7;

@@ -138,11 +138,12 @@ TEST(ProgressLineTest, ShowsArithmeticWhereItIsKnown) {
   v1::StepMetrics metrics;
   metrics.set_step(2);
   metrics.set_tokens_per_second(1000);
-  EXPECT_EQ(ProgressLine(metrics, 4).find("GFLOP"), std::string::npos);
+  EXPECT_EQ(ProgressLine(metrics, 4, Pace()).find("GFLOP"), std::string::npos);
   metrics.set_gflops(85.07);
-  EXPECT_NE(ProgressLine(metrics, 4).find("1000 tokens/s  85.1 GFLOP/s  "), std::string::npos);
+  EXPECT_NE(ProgressLine(metrics, 4, Pace()).find("1000 tokens/s  85.1 GFLOP/s  "),
+            std::string::npos);
   metrics.set_model_flops_utilization(0.637);
-  EXPECT_NE(ProgressLine(metrics, 4).find("85.1 GFLOP/s (64 %)  "), std::string::npos);
+  EXPECT_NE(ProgressLine(metrics, 4, Pace()).find("85.1 GFLOP/s (64 %)  "), std::string::npos);
 }
 
 TEST(StepMeterTest, RunsReportTheirCost) {

@@ -95,6 +95,11 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
       {"embedder.kind", "bert", [](auto* s) { s->mutable_embedder()->set_kind("bert"); }},
       {"embedder.addresses", "none", [](auto* s) { s->mutable_embedder()->set_kind("remote"); }},
       {"embedder.addresses", "h:1", [](auto* s) { s->mutable_embedder()->add_addresses("h:1"); }},
+      {"embedder.addresses", "leave out \"http://\"",
+       [](auto* s) {
+         s->mutable_embedder()->set_kind("remote");
+         s->mutable_embedder()->add_addresses("http://h:1");
+       }},
       {"embedder.model_dir", "none",
        [](auto* s) { s->mutable_embedder()->set_kind("contriever"); }},
       {"embedder.model_dir", "/m", [](auto* s) { s->mutable_embedder()->set_model_dir("/m"); }},

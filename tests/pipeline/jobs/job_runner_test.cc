@@ -223,6 +223,26 @@ TEST_F(JobRunnerTest, GroupsSimilarDocuments) {
   EXPECT_GT(Result().recall_at_k(), 0.99);
 }
 
+TEST_F(JobRunnerTest, UncutDocumentsAreSourcesWhateverTheirIds) {
+  v1::CorpusSpec spec = Spec();
+  const fs::path corpus = NewDirectory() / "issues.jsonl";
+  std::ifstream from(spec.paths(0));
+  std::ofstream to(corpus);
+  int number = 0;
+  for (std::string line; std::getline(from, line);) {
+    nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object()) continue;
+    record["id"] = "issues#" + std::to_string(++number);
+    to << record << "\n";
+  }
+  to.close();
+  spec.set_paths(0, corpus.string());
+  const auto result = Home().Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GT(result->num_heldout(), 5);
+  EXPECT_GT(result->num_documents(), result->num_heldout());
+}
+
 TEST_F(JobRunnerTest, HoldsOutNoDocumentOnRequest) {
   Home home(finished_home());
   v1::CorpusSpec spec = Spec();

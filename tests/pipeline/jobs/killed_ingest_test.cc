@@ -71,6 +71,37 @@ TEST(KilledIngestTest, ReachesTheSameBytesWithAFilterAndVectorsOfTheCorpus) {
   }
 }
 
+TEST(KilledIngestTest, KeepsItsPlaceWhereAFilterKeepsNothing) {
+  constexpr int kDropped = 200000;  // more than are read between two reports
+  const fs::path directory = NewDirectory(), corpus = directory / "filtered.jsonl";
+  WriteCorpus(directory / "plain.jsonl");
+  AddFields(directory / "plain.jsonl", directory / "numbered.jsonl");
+  std::ofstream out(corpus);
+  for (int i = 0; i < kDropped; ++i)
+    out << R"({"text": "dropped", "number": -1})"
+        << "\n";
+  out << std::ifstream(directory / "numbered.jsonl").rdbuf();
+  out.close();
+  v1::CorpusSpec spec = SmallSpec(corpus);
+  spec.mutable_ingest()->set_where("number >= 0");
+  const fs::path home = NewDirectory(), other = NewDirectory();
+  const JobOutcome whole = RunJobInChild(home, spec, kChunkBytes, {});
+  ASSERT_TRUE(whole.status.ok()) << whole.status;
+  const auto without_documents = std::ranges::count_if(whole.points, [](const auto& point) {
+    return point.starts_with("ingest ") && point.ends_with(" 0");
+  });
+  EXPECT_GE(without_documents, 2);
+  const auto saved = std::ranges::find_if(whole.calls, [](const auto& call) {
+    return call.starts_with("rename ") && call.ends_with("resume.json");
+  });
+  ASSERT_NE(saved, whole.calls.end());
+  const int64_t call = saved - whole.calls.begin() + 2;  // the first one with a point saved
+  EXPECT_TRUE(RunJobInChild(other, spec, kChunkBytes, {.call = call}).killed);
+  const JobOutcome rest = RunJobInChild(other, spec, kChunkBytes, {});
+  ASSERT_TRUE(rest.status.ok()) << rest.status;
+  EXPECT_TRUE(StoreContents(other) == StoreContents(home));
+}
+
 // Every row group boundary and every row is a place to resume at, in files of several codecs.
 TEST(KilledIngestTest, ReachesTheSameBytesFromParquetFiles) {
   const fs::path golden = fs::path(BRAID_TESTS_DIR) / "formats/parquet/golden";

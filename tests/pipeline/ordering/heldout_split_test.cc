@@ -41,14 +41,6 @@ TEST(IsHeldOutTest, ALargerFractionContainsASmaller) {
   }
 }
 
-TEST(IsHeldOutTest, PiecesOfADocumentAreOnOneSide) {
-  for (int i = 0; i < 1000; ++i) {
-    const std::string id = std::to_string(i);
-    EXPECT_EQ(IsHeldOut(id, 1, 0.3), IsHeldOut(id + "#0", 1, 0.3)) << id;
-    EXPECT_EQ(IsHeldOut(id, 1, 0.3), IsHeldOut(id + "#17", 1, 0.3)) << id;
-  }
-}
-
 TEST(IsHeldOutTest, IsIndependentOfAPlainHashOfTheId) {
   int low = 0, both = 0;
   for (int i = 0; i < kDocuments; ++i) {
@@ -60,14 +52,16 @@ TEST(IsHeldOutTest, IsIndependentOfAPlainHashOfTheId) {
   EXPECT_NEAR(both, low * 0.1, 4 * std::sqrt(low * 0.09));
 }
 
-TEST(SourceDocumentTest, OnlyANumberAfterAHashMarksAPiece) {
-  EXPECT_EQ(SourceDocument("a/b.h#12"), "a/b.h");
-  EXPECT_EQ(SourceDocument("a#1#2"), "a#1");
-  EXPECT_EQ(SourceDocument("a#"), "a#");
-  EXPECT_EQ(SourceDocument("c#sharp"), "c#sharp");
-  EXPECT_EQ(SourceDocument("12"), "12");
-  EXPECT_EQ(SourceDocument(""), "");
+TEST(SourceDocumentTest, OnlyANumberAfterAHashMarksAPart) {
+  EXPECT_EQ(SourceDocument("a/b.h#12", 100), "a/b.h");
+  EXPECT_EQ(SourceDocument("a#1#2", 100), "a#1");
+  EXPECT_EQ(SourceDocument("a#", 100), "a#");
+  EXPECT_EQ(SourceDocument("c#sharp", 100), "c#sharp");
+  EXPECT_EQ(SourceDocument("12", 100), "12");
+  EXPECT_EQ(SourceDocument("", 100), "");
 }
+
+TEST(SourceDocumentTest, UncutCorporaHaveNoParts) { EXPECT_EQ(SourceDocument("a#12", 0), "a#12"); }
 
 TEST(IsHeldOutTest, SeedsDrawIndependently) {
   int both = 0;

@@ -26,7 +26,7 @@ struct Corpus {
     std::normal_distribution<float> normal;
     for (uint32_t i = 0; i < kDocuments; ++i) {
       domains.numbers.push_back(static_cast<int32_t>(random() % 3));
-      ids.push_back("d" + std::to_string(i / 5) + "#" + std::to_string(i % 5));
+      sources.push_back("d" + std::to_string(i / 5));
       tokens.push_back(1 + static_cast<int64_t>(random() % 90));
       for (int k = 0; k < kDimension; ++k) values.push_back(normal(random));
       const uint64_t side = random() % 10;
@@ -43,7 +43,7 @@ struct Corpus {
          .heldout = heldout,
          .embeddings = {values, kDocuments, kDimension},
          .num_tokens = [this](uint32_t document) { return tokens[document]; },
-         .id = [this](uint32_t document) -> std::string_view { return ids[document]; }},
+         .source = [this](uint32_t document) -> std::string_view { return sources[document]; }},
         [] { return absl::OkStatus(); });
     EXPECT_OK(summaries.status());
     return *summaries;
@@ -67,7 +67,7 @@ struct Corpus {
   }
 
   DocumentDomains domains{{"a", "b", "c", "empty"}, {}};
-  std::vector<std::string> ids;  // five pieces of each source
+  std::vector<std::string> sources;  // each of five documents
   std::vector<int64_t> tokens;
   std::vector<float> values;
   std::vector<uint32_t> training, heldout;
@@ -120,7 +120,7 @@ TEST(DomainSummaryTest, ARareDissimilarDomainHasLowSimilarity) {
                         .training = training,
                         .embeddings = {values, 3, 2},
                         .num_tokens = [&](uint32_t document) { return tokens[document]; },
-                        .id = [](uint32_t) { return "x"; }},
+                        .source = [](uint32_t) { return "x"; }},
                        [] { return absl::OkStatus(); });
   ASSERT_OK(summaries.status());
   EXPECT_LT((*summaries)[0].similarity(), 0.2);
@@ -174,7 +174,7 @@ TEST(DomainSummaryTest, StopsWhenTheCallbackFails) {
                                      .training = corpus.training,
                                      .embeddings = {corpus.values, kDocuments, kDimension},
                                      .num_tokens = [](uint32_t) { return 1; },
-                                     .id = [](uint32_t) { return "x"; }};
+                                     .source = [](uint32_t) { return "x"; }};
   EXPECT_FAILS(SummarizeDomains(documents, [] { return absl::CancelledError("stop"); }),
                absl::StatusCode::kCancelled, "stop");
 }

@@ -152,9 +152,9 @@ at::Tensor GroupScores(const ModelTensors& model, Continuations all, std::span<c
       targets.push_back(tokens[t]);
     }
   }
-  return TokenLosses(hidden.index_select(0, OnDevice(rows, hidden)), model.weights.head,
+  return ScoreTokens(hidden.index_select(0, OnDevice(rows, hidden)), model.weights.head,
                      OnDevice(targets, hidden), model.config.logit_soft_cap())
-      .neg()
+      .loss.neg()
       .to(at::kCPU, at::kFloat)
       .contiguous();
 }

@@ -214,15 +214,15 @@ class LanguageModel::Impl {
     const at::Tensor counted = TokenTensor(targets, batch_size).ge(0).to(at::kFloat);
     const HiddenStates states = Run(inputs, batch_size, mode, first_visible, counted);
     const at::Tensor wanted = TokenTensor(targets, 1)[0];
-    const at::Tensor losses =
-        numbers.empty()
-            ? TokenLosses(states.hidden, weights_.head, wanted, config_.logit_soft_cap())
-            : SquaredErrors(states.hidden, weights_.head, wanted, NumberTensor(numbers));
-    ForwardResult result{.token_loss = ToVector<float>(losses)};
-    if (want_predicted && numbers.empty()) {
-      result.predicted = ToVector<int32_t>(
-          HighestOutputs(states.hidden, weights_.head, wanted, config_.logit_soft_cap()));
+    TokenScores scores;
+    if (numbers.empty()) {
+      scores = ScoreTokens(states.hidden, weights_.head, wanted, config_.logit_soft_cap(),
+                           want_predicted);
+    } else {
+      scores.loss = SquaredErrors(states.hidden, weights_.head, wanted, NumberTensor(numbers));
     }
+    ForwardResult result{.token_loss = ToVector<float>(scores.loss)};
+    if (scores.highest.defined()) result.predicted = ToVector<int32_t>(scores.highest);
     if (want_routing) result.routing = ToRouting(states.routing, batch_size);
     return result;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/splitmix.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/kernels/expert_selection.h"
 #include "model/rank_sum_function.h"
@@ -15,6 +16,9 @@ namespace braid {
 namespace {
 
 using Mixing = v1::LayerMixing;
+
+// Keeps the numbers of random layers apart from those of random experts.
+constexpr uint64_t kMixingStream = 0x6d6978696e67;
 
 // Returns the scores [T, M] of z [T, D].
 at::Tensor ScoresOf(const at::Tensor& z, const MixingGate& gate) {
@@ -149,7 +153,11 @@ LayerMixer::Scores LayerMixer::RandomScores(const at::Tensor& z, const MixingUni
   const bool alike = !training || decision == Mixing::BATCH_MODE || decision == Mixing::BATCH_MEAN;
   RoutingContext key = context;
   if (alike) key.instances = {}, key.passes = 1;
-  if (!training) key.seed = 0, key.step = 0;
+  if (training) {
+    key.seed = Mix64(key.seed, kMixingStream);
+  } else {
+    key.seed = 0, key.step = 0;
+  }
   Scores result;
   if (alike) {
     result.ranking = UniformScores(key, 1, 1, candidates).expand({batch * length, candidates});

@@ -51,7 +51,10 @@ struct SpikeHistory {
 // The position of a run. There is no random state: initial weights and data order are pure
 // functions of the seed.
 struct CheckpointState {
-  int64_t step = 0;        // optimizer steps done
+  int64_t step = 0;  // steps done
+  // Updates of the moments and the average since they were zero: fewer than steps where a spike was
+  // skipped.
+  int64_t num_updates = 0;
   int64_t num_tokens = 0;  // tokens predicted so far
   bool upcycled = false;   // experts are in use
   // Coefficient of the penalty of the gate RELU in the next step; 0 with other gates.

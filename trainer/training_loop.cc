@@ -302,8 +302,8 @@ absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rat
   }
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
-  // UpdateWeights has advanced the step. Means begin with the experts.
-  MoveInputMeans(pass.input_means, state_.step - 1 - DenseSteps(spec_), *state_.model);
+  // UpdateWeights has counted the update. Means begin with the experts.
+  MoveInputMeans(pass.input_means, state_.num_updates - 1 - DenseSteps(spec_), *state_.model);
   state_.num_tokens += pass.num_tokens;
   if (state_.upcycled) {
     state_.gate_penalty = NextGatePenalty(state_.gate_penalty, pass.active_experts,

@@ -183,6 +183,7 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
     copy(average, 1, state.average);
   }
   state.step = dense.step;
+  state.num_updates = dense.num_updates;
   state.num_tokens = dense.num_tokens;
   state.gate_penalty = dense.gate_penalty;
   state.validation = dense.validation;
@@ -194,6 +195,7 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
 CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) {
   CheckpointSource source;
   source.state.step = state.step;
+  source.state.num_updates = state.num_updates;
   source.state.num_tokens = state.num_tokens;
   source.state.upcycled = state.upcycled;
   source.state.gate_penalty = state.gate_penalty;
@@ -242,6 +244,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   RETURN_IF_ERROR(ReadMoments(checkpoint, record, trained, MomentsOf(state)));
   state.partial = record.partial;
   state.step = record.step;
+  state.num_updates = record.num_updates;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
   state.gate_penalty = record.gate_penalty;

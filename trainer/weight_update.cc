@@ -49,10 +49,10 @@ std::vector<AdamwParameter> OwnParameters(TrainingState& state,
   return own;
 }
 
-// Moves the average towards the weights after step t: average += (1 - d) / (1 - d^t) (w - average),
-// the mean of the weights of all steps so far, each weighed d times as much as the next.
+// Moves the average towards the weights after update t by (1 - d) / (1 - d^t) (w - average): to the
+// mean of the weights of all updates so far, each weighed d times as much as the next.
 void UpdateAverage(double decay, TrainingState& state) {
-  const auto t = static_cast<double>(state.step + 1);
+  const auto t = static_cast<double>(state.num_updates + 1);
   const auto share = static_cast<float>((1 - decay) / (1 - std::pow(decay, t)));
   const float* const values = state.model->trained_values().data() + state.moments.begin;
   float* const average = state.average.data();
@@ -75,10 +75,11 @@ absl::Status UpdateWeights(const v1::OptimizerConfig& config, double learning_ra
   }
   {
     const ScopedPhase phase(Phase::kOptimizer);
-    AdamwStep(SettingsOf(config), learning_rate, state.step + 1, factor,
+    AdamwStep(SettingsOf(config), learning_rate, state.num_updates + 1, factor,
               OwnParameters(state, matrices));
     if (!state.average.empty()) UpdateAverage(config.ema_decay(), state);
   }
+  ++state.num_updates;
   ++state.step;
   // Without shards every rank has made the same update, with the same bits.
   if (!state.sharded) return absl::OkStatus();

@@ -17,15 +17,13 @@
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/ffn_group_pass.h"
+#include "model/kernels/head_chunks.h"
 #include "model/kernels/routed_ffn_pass.h"
 
 namespace braid {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-// The chunk size of kernels/cross_entropy.cc.
-constexpr int64_t kChunkLogits = int64_t{512} << 10;
-constexpr int64_t kMinChunkRows = 512;
 
 struct LayerShape {
   int64_t tokens, width, hidden, vocabulary, segment, layers, moe_layers;
@@ -138,7 +136,7 @@ int64_t AdaptedFfnFloats(const LayerShape& s) {
 // adapters, or those of experts that are not trained.
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
-  const int64_t rows = std::min(s.tokens, std::max(kMinChunkRows, kChunkLogits / s.vocabulary));
+  const int64_t rows = std::min(s.tokens, HeadChunkTokens(s.vocabulary));
   const int64_t layer = s.adapted_ffn ? AdaptedFfnFloats(s)
                         : s.gpt2      ? s.tokens * 2 * (s.width + s.hidden)
                                       : 0;

@@ -35,7 +35,7 @@ struct InputDropout {
 
 // Returns y [T, out] for x [T, in], W [out, in], and bias [out], [T, out] or undefined. T is a
 // multiple of the number of sequences. Differentiable in x, bias and the adapters; in W only
-// without adapters. With B of zeros, y has the same bits as without adapters.
+// without adapters. With B of zeros and a contiguous W, y has the same bits as without adapters.
 at::Tensor AdaptedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          const Adapters& adapters, const InputDropout& dropout);
 

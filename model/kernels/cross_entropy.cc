@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "model/kernels/head_chunks.h"
 #include "model/kernels/phase_times.h"
 #include "model/kernels/vector_kernels.h"
 
@@ -14,13 +15,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Number of tokens per chunk: enough that dhead [V, D] is rewritten rarely, few enough that the
-// logits of small vocabularies stay in cache. It does not depend on the number of threads, because
-// the sums into dhead are taken chunk by chunk.
-int64_t ChunkRows(int64_t vocabulary) {
-  return std::max<int64_t>(512, (int64_t{512} << 10) / vocabulary);
-}
 
 // The tokens that have a target. The outputs of the others are not computed, and what their hidden
 // states hold, which may be no numbers, has no influence.
@@ -151,7 +145,7 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
                                const at::Tensor& head, const at::Tensor& targets, double scale,
                                const HeadLoss& loss) {
     const ScopedPhase phase(Phase::kHead);
-    const int64_t rows = ChunkRows(head.size(0));
+    const int64_t rows = HeadChunkTokens(head.size(0));
     const ChunkLosses losses = {at::empty({hidden.size(0)}, hidden.options()),
                                 at::empty({hidden.size(0)}, hidden.options()),
                                 at::empty({hidden.size(0)}, hidden.options())};
@@ -212,7 +206,7 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
                                double c) {
     const ScopedPhase phase(Phase::kHead);
     // Half of the rows, because the logits of both passes exist at the same time.
-    const int64_t tokens = targets.size(0), rows = ChunkRows(head.size(0)) / 2;
+    const int64_t tokens = targets.size(0), rows = HeadChunkTokens(head.size(0)) / 2;
     at::Tensor losses = at::zeros({tokens}, hidden.options());
     at::Tensor divergences = at::empty_like(losses);
     at::Tensor dhidden = at::empty_like(hidden), dhead = at::zeros_like(head);
@@ -249,6 +243,20 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
   }
 };
 
+// Sets `highest` [n] to the first outputs with the highest of logits [n, V].
+void FindHighest(const at::Tensor& logits, const at::Tensor& highest) {
+  const at::Tensor rows = logits.to(at::kCPU, at::kFloat).contiguous();
+  const int64_t outputs = rows.size(1);
+  const float* const values = rows.data_ptr<float>();
+  int32_t* const to = highest.data_ptr<int32_t>();
+  at::parallel_for(0, rows.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float* const row = values + i * outputs;
+      to[i] = static_cast<int32_t>(std::max_element(row, row + outputs) - row);
+    }
+  });
+}
+
 }  // namespace
 
 ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
@@ -272,42 +280,22 @@ at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double s
   return soft_cap == 0 ? logits : logits.div_(soft_cap).tanh_().mul_(soft_cap);
 }
 
-at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
-                       double soft_cap) {
+TokenScores ScoreTokens(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
+                        double soft_cap, bool want_highest) {
   const CountedTokens counted(targets);
   const at::Tensor states = counted.Of(hidden), wanted = counted.Of(targets);
-  const int64_t rows = ChunkRows(head.size(0));
-  at::Tensor losses = at::empty({states.size(0)}, hidden.options());
+  const int64_t rows = HeadChunkTokens(head.size(0));
+  at::Tensor losses = at::empty({states.size(0)}, hidden.options()), highest;
+  if (want_highest) highest = at::empty({states.size(0)}, at::kInt);
   for (int64_t start = 0; start < states.size(0); start += rows) {
     const int64_t n = std::min(rows, states.size(0) - start);
     const at::Tensor logits = HeadLogits(states.narrow(0, start, n), head, soft_cap);
     losses.narrow(0, start, n)
         .copy_(LossesOf(at::log_softmax(logits, 1), wanted.narrow(0, start, n)));
+    if (want_highest) FindHighest(logits, highest.narrow(0, start, n));
   }
-  return counted.Spread(losses);
-}
-
-at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head,
-                          const at::Tensor& targets, double soft_cap) {
-  const CountedTokens counted(targets);
-  const at::Tensor states = counted.Of(hidden);
-  const int64_t rows = ChunkRows(head.size(0)), outputs = head.size(0);
-  at::Tensor highest = at::empty({states.size(0)}, at::kInt);
-  for (int64_t start = 0; start < states.size(0); start += rows) {
-    const int64_t n = std::min(rows, states.size(0) - start);
-    const at::Tensor logits = HeadLogits(states.narrow(0, start, n), head, soft_cap)
-                                  .to(at::kCPU, at::kFloat)
-                                  .contiguous();
-    const float* const values = logits.data_ptr<float>();
-    int32_t* const to = highest.data_ptr<int32_t>() + start;
-    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const float* const row = values + i * outputs;
-        to[i] = static_cast<int32_t>(std::max_element(row, row + outputs) - row);
-      }
-    });
-  }
-  return counted.Spread(highest.to(hidden.device()), -1);
+  return {counted.Spread(losses),
+          want_highest ? counted.Spread(highest.to(hidden.device()), -1) : at::Tensor()};
 }
 
 at::Tensor SquaredErrors(const at::Tensor& hidden, const at::Tensor& head,

@@ -53,15 +53,17 @@ struct ConsistencyResult {
 ConsistencyResult ConsistencyCrossEntropy(const at::Tensor& hidden, const at::Tensor& head,
                                           const at::Tensor& targets, double scale, double c);
 
-// Returns only token_loss [T], without gradient.
-at::Tensor TokenLosses(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
-                       double soft_cap = 0);
+struct TokenScores {
+  at::Tensor loss;  // [T] nats, 0 where ignored
+  // [T] int32: the output with the highest logit, the first of equal ones; -1 where ignored.
+  // Undefined unless asked for.
+  at::Tensor highest;
+};
 
-// Returns the outputs [T] int32 with the highest logit, the first of equal ones, of hidden [T, D]
-// under head [V, D]; -1 where targets [T] int64 are negative. Computed for a chunk of tokens at a
-// time.
-at::Tensor HighestOutputs(const at::Tensor& hidden, const at::Tensor& head,
-                          const at::Tensor& targets, double soft_cap = 0);
+// Returns the scores of hidden [T, D] under head [V, D] for targets [T] int64, without gradient;
+// negative targets are ignored. Computed for a chunk of tokens at a time.
+TokenScores ScoreTokens(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
+                        double soft_cap = 0, bool want_highest = false);
 
 // Returns the squared errors [T] of the outputs of hidden [T, D] under head [1, D], 0 where targets
 // [T] int64 are negative; `numbers` [T] are right. Differentiable in hidden and head.

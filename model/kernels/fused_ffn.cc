@@ -336,6 +336,7 @@ bool HasFusedFfn() { return HasSmallGemm(); }
 void FusedFfnForward(const FfnShape& shape, const float* x, const float* routing,
                      const FfnMatrices& matrices, float* kept, float* y, int num_threads,
                      const UnitDropout& dropout) {
+  const ScopedShownPhase shown(Phase::kFfn);
   ForEachGroup(shape, x, routing, kept, dropout,
                [&](const FfnGroup& group, int64_t token, int64_t) {
                  ForwardPass(group, matrices).Run(y + token * shape.width, num_threads);
@@ -346,6 +347,7 @@ void FusedFfnBackward(const FfnShape& shape, const float* x, const float* routin
                       const FfnMatrices& matrices, const float* kept, const float* dy, float* dx,
                       float* routing_gradients, const FfnMatrixGradients& gradients,
                       int num_threads, const UnitDropout& dropout, double* logit_gradient) {
+  const ScopedShownPhase shown(Phase::kFfn);
   ForEachGroup(shape, x, routing, kept, dropout,
                [&](const FfnGroup& group, int64_t token, int64_t segment) {
                  const int64_t offset = token * shape.width;

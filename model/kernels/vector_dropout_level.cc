@@ -1,6 +1,5 @@
 // Dropout of hidden units, compiled once per instruction set (see vector_kernels_level.cc, whose
 // rule about includes holds here too).
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,7 +38,7 @@ struct Concrete {
     // 23 bits, in the middle of their interval: neither 0 nor 1 after rounding.
     const float u =
         (static_cast<float>(static_cast<int32_t>(Bits(unit, low, high) >> 9)) + 0.5f) * 0x1p-23f;
-    return (logit + std::log(u) - std::log(1.0f - u)) / kConcreteTemperature;
+    return (logit + __builtin_logf(u) - __builtin_logf(1.0f - u)) / kConcreteTemperature;
   }
   // Returns z, which is near 1 for a dropped unit.
   float Mask(uint32_t unit, uint32_t low, uint32_t high) const {
@@ -95,7 +94,7 @@ void DropBlocks(const DropoutTile& tile, float* values) {
 }
 
 // 1 + exp(logit) is 1 / (1 - p) for p = sigmoid(logit).
-Concrete ConcreteOf(const UnitDropout& d) { return {d.logit, 1.0f + std::exp(d.logit)}; }
+Concrete ConcreteOf(const UnitDropout& d) { return {d.logit, 1.0f + __builtin_expf(d.logit)}; }
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 // width. Includes nothing that defines inline functions: the linker keeps one copy of an inline
 // function for the whole program, and if that were the AVX-512 copy, CPUs without AVX-512 would
 // crash.
-#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -288,7 +287,7 @@ float RmsNorm(const float* __restrict x, const float* __restrict weight, float e
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < width; ++i) sum += x[i] * x[i];
-  const float scale = 1.0f / std::sqrt(sum / static_cast<float>(width) + epsilon);
+  const float scale = 1.0f / __builtin_sqrtf(sum / static_cast<float>(width) + epsilon);
 #pragma omp simd
   for (size_t i = 0; i < width; ++i) y[i] = x[i] * scale * weight[i];
   return scale;
@@ -323,7 +322,7 @@ float SoftmaxRow(float* __restrict values, size_t size) {
   const float scale = 1.0f / sum;
 #pragma omp simd
   for (size_t i = 0; i < size; ++i) values[i] *= scale;
-  return maximum + std::log(sum);
+  return maximum + __builtin_logf(sum);
 }
 
 float Dot(const float* __restrict a, const float* __restrict b, size_t size) {

@@ -4,8 +4,6 @@
 #ifndef BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
 #define BRAID_MODEL_KERNELS_VECTOR_LEVEL_H_
 
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -74,9 +72,9 @@ static inline float Exp(float x) {
   p = __builtin_fmaf(p, r, 0.49999994f);
   p = __builtin_fmaf(p, r, 1.0f);
   p = __builtin_fmaf(p, r, 1.0f);
-  return p * std::bit_cast<float>(static_cast<uint32_t>(exponent) << 23);
+  return p * __builtin_bit_cast(float, static_cast<uint32_t>(exponent) << 23);
 #else
-  return std::exp(x);
+  return __builtin_expf(x);
 #endif
 }
 
@@ -90,12 +88,12 @@ static inline float Sigmoid(float x) {
 // compared and masked instead of numbers, because fast math would drop NaN, and would move Exp out
 // of a choice between two arguments.
 static inline float ExpOrZero(float x) {
-  constexpr uint32_t kLowest = std::bit_cast<uint32_t>(-80.0f);
-  constexpr uint32_t kRange = std::bit_cast<uint32_t>(-__builtin_inff()) - kLowest;
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  constexpr uint32_t kLowest = __builtin_bit_cast(uint32_t, -80.0f);
+  constexpr uint32_t kRange = __builtin_bit_cast(uint32_t, -__builtin_inff()) - kLowest;
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
   const uint32_t below = -static_cast<uint32_t>(bits - kLowest <= kRange);  // all ones or zero
-  const float e = Exp(std::bit_cast<float>((bits & ~below) | (kLowest & below)));
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(e) & ~below);
+  const float e = Exp(__builtin_bit_cast(float, (bits & ~below) | (kLowest & below)));
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, e) & ~below);
 }
 #endif
 

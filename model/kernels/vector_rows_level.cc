@@ -1,6 +1,5 @@
 // The loops of token-routed experts over rows of tokens, compiled once per instruction set (see
 // vector_kernels_level.cc, whose rule about includes holds here too).
-#include <cmath>
 #include <cstddef>
 
 #include "model/kernels/vector_level.h"

@@ -1,10 +1,12 @@
 #include "model/routing/gate_noise.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 #include <iterator>
 #include <numbers>
+#include <vector>
 
 #include "base/check.h"
 #include "base/splitmix.h"
@@ -12,18 +14,23 @@
 namespace braid {
 namespace {
 
+constexpr int64_t kScoresPerTask = 4096;
+
 // Returns number(key, counter) for every element, with counters that are unique within a sequence.
 template <class Number>
 at::Tensor FillScores(const RoutingContext& context, int64_t batch, int64_t length,
                       int64_t num_experts, Number number) {
+  std::vector<uint64_t> keys;
+  for (int64_t b = 0; b < batch; ++b) keys.push_back(SequenceKey(context, b, batch));
   at::Tensor result = at::empty({batch * length, num_experts}, at::kFloat);
-  float* next = result.data_ptr<float>();
-  for (int64_t b = 0; b < batch; ++b) {
-    const uint64_t key = SequenceKey(context, b, batch);
-    for (int64_t i = 0; i < length * num_experts; ++i) {
-      *next++ = static_cast<float>(number(key, static_cast<uint64_t>(i)));
+  float* const scores = result.data_ptr<float>();
+  const int64_t of_sequence = length * num_experts;
+  at::parallel_for(0, result.numel(), kScoresPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto counter = static_cast<uint64_t>(i % of_sequence);
+      scores[i] = static_cast<float>(number(keys[i / of_sequence], counter));
     }
-  }
+  });
   return result;
 }
 

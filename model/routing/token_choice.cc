@@ -111,7 +111,7 @@ at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
       const at::Tensor weights = choice.weights.flatten().index_select(0, indices(rows[e].places));
       out = out * weights.unsqueeze(1);
     }
-    y = y.index_add(0, tokens, out);
+    y.index_add_(0, tokens, out);
   }
   return y;
 }

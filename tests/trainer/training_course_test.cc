@@ -47,6 +47,13 @@ std::vector<int64_t> SpikeSteps(const RunDirectory& run) {
   return steps;
 }
 
+// Returns the updates of the moments that a checkpoint records.
+int64_t UpdatesAt(const RunDirectory& run, int64_t step) {
+  const auto state = ReadCheckpointState(CheckpointPath(run.checkpoints(), step));
+  EXPECT_TRUE(state.ok()) << state.status();
+  return state->num_updates;
+}
+
 class SpikeTest : public testing::Test {
  protected:
   static constexpr int64_t kSteps = 100;
@@ -100,6 +107,8 @@ TEST_F(SpikeTest, SkippedBatchesLeaveTheWeightsAlone) {
     EXPECT_EQ(tail(weights(first, file)), tail(weights(first - 1, file)));
     EXPECT_NE(tail(weights(first - 1, file)), tail(weights(first - 2, file)));
   }
+  EXPECT_EQ(UpdatesAt(run, first - 1), first - 1);
+  EXPECT_EQ(UpdatesAt(run, first), first - 1);
   const v1::LossSpike spike = MetricsOf(run)[first - 1].spike();
   EXPECT_EQ(spike.action(), v1::SKIP_BATCH);
   EXPECT_EQ(spike.first_skipped_step(), first);
@@ -130,6 +139,7 @@ TEST_F(SpikeTest, RollbackReturnsToTheNewestRegularCheckpoint) {
   };
   ASSERT_GT(regular, 0);
   EXPECT_EQ(tail(spike.step()), tail(regular));
+  EXPECT_EQ(UpdatesAt(run, spike.step()), UpdatesAt(run, regular));
 }
 
 // The branch has written checkpoints, but none at a multiple of every_steps, when the spike comes.

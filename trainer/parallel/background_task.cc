@@ -1,24 +1,22 @@
 #include "trainer/parallel/background_task.h"
 
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
 
 namespace braid {
-namespace {
 
-// An exception that leaves a thread's function ends the process at once, before the ranks can agree
-// on the error.
-absl::Status RunCatching(const BackgroundTask::Work& work, const std::stop_token& stop) {
+absl::Status RunCatching(const std::function<absl::Status()>& work) {
   try {
-    return work(stop);
+    return work();
+  } catch (const std::bad_alloc& e) {
+    return absl::ResourceExhaustedError(e.what());
   } catch (const std::exception& e) {
     return absl::InternalError(e.what());
   }
 }
-
-}  // namespace
 
 void BackgroundTask::Start(Work work) {
   BRAID_CHECK(finished()) << "work is under way";
@@ -26,7 +24,7 @@ void BackgroundTask::Start(Work work) {
   // Relaxed suffices: starting the thread orders this store before the thread's own store.
   finished_.store(false, std::memory_order_relaxed);
   thread_ = std::jthread([this, work = std::move(work)](const std::stop_token& stop) {
-    result_ = RunCatching(work, stop);
+    result_ = RunCatching([&] { return work(stop); });
     finished_.store(true, std::memory_order_release);
   });
 }

@@ -16,12 +16,17 @@
 
 namespace braid {
 
+// Returns the status of `work`. An exception in it becomes ResourceExhausted, for memory, or an
+// Internal error: one that leaves the function of a thread ends the process at once, before the
+// ranks can agree on the error.
+absl::Status RunCatching(const std::function<absl::Status()>& work);
+
 // Used from one thread. The destructor requests the task to stop and waits for it.
 class BackgroundTask {
  public:
   using Work = std::function<absl::Status(const std::stop_token& stop)>;
 
-  // Starts a task. Requires that none is running. An exception in it becomes an Internal error.
+  // Starts a task. Requires that none is running. For exceptions in it see RunCatching.
   void Start(Work work);
 
   // Returns true when no task is running, also before the first Start.

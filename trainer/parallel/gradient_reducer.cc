@@ -5,6 +5,7 @@
 
 #include "absl/memory/memory.h"
 #include "base/status_macros.h"
+#include "trainer/parallel/background_task.h"
 
 namespace braid {
 
@@ -88,7 +89,7 @@ void GradientReducer::ReduceInBackground() {
     if (stopping_) return;
     const GradientBucket bucket = readiness_.buckets()[done_];
     lock.unlock();
-    absl::Status status = Reduce(bucket, *background_);
+    absl::Status status = RunCatching([&] { return Reduce(bucket, *background_); });
     lock.lock();
     if (status.ok()) {
       ++done_;

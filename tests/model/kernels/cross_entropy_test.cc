@@ -34,7 +34,7 @@ TEST(CrossEntropyTest, EqualsPlainCrossEntropyForwardAndBackward) {
     const CrossEntropyResult result = CrossEntropy(hidden, head, targets, 0.25);
     EXPECT_NEAR(result.total.item<double>(),
                 0.25 * PlainTotal(hidden, head, targets).item<double>(), 1e-8);
-    EXPECT_LT(MaxDifference(result.token_loss, TokenLosses(hidden, head, targets)), 1e-12);
+    EXPECT_LT(MaxDifference(result.token_loss, ScoreTokens(hidden, head, targets).loss), 1e-12);
   }
 }
 
@@ -56,7 +56,7 @@ TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
     EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]), 1e-6) << i;
   }
   EXPECT_LT(MaxDifference(CrossEntropy(hidden32, head32, targets, 1).token_loss,
-                          TokenLosses(hidden32, head32, targets)),
+                          ScoreTokens(hidden32, head32, targets).loss),
             1e-5);
 }
 
@@ -87,7 +87,7 @@ TEST(CrossEntropyTest, LabelSmoothingEqualsItsFormula) {
       EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-12) << i;
       EXPECT_LT(MaxDifference(got32[i].to(at::kDouble), expected[i]), 1e-6) << i;
     }
-    EXPECT_LT(MaxDifference(loss(hidden, head).token_loss, TokenLosses(hidden, head, targets)),
+    EXPECT_LT(MaxDifference(loss(hidden, head).token_loss, ScoreTokens(hidden, head, targets).loss),
               1e-12);
   }
 }
@@ -126,7 +126,7 @@ TEST(CrossEntropyTest, SoftCapAndZLossEqualTheirDefinitions) {
     const double total = PlainTotal(hidden, head, targets, loss).item<double>() * 0.01;
     EXPECT_NEAR(run(hidden, head).total.item<double>(), total, 1e-10);
     EXPECT_NEAR(run(hidden32, head32).total.item<double>(), total, 1e-4);
-    const at::Tensor reported = TokenLosses(hidden, head, targets, loss.soft_cap);
+    const at::Tensor reported = ScoreTokens(hidden, head, targets, loss.soft_cap).loss;
     EXPECT_LT(MaxDifference(run(hidden, head).token_loss, reported), 1e-12);
     EXPECT_LT(FiniteDifferenceError([&] { return run(hidden, head).total; }, {hidden, head}, 5),
               1e-7);
@@ -142,7 +142,7 @@ TEST(CrossEntropyTest, IgnoredTokensHaveNoLossAndNoGradient) {
       GradientsOf([&] { return CrossEntropy(hidden, head, targets, 1).total; }, {hidden});
   EXPECT_EQ(gradients[0][1].abs().max().item<double>(), 0);
   EXPECT_GT(gradients[0][2].abs().max().item<double>(), 0);
-  EXPECT_EQ(TokenLosses(hidden, head, targets)[3].item<double>(), 0);
+  EXPECT_EQ(ScoreTokens(hidden, head, targets).loss[3].item<double>(), 0);
 }
 
 TEST(CrossEntropyTest, WithoutAnyTargetLossesAndGradientsAreZero) {
@@ -159,7 +159,7 @@ TEST(CrossEntropyTest, WithoutAnyTargetLossesAndGradientsAreZero) {
     return ConsistencyCrossEntropy(at::cat({hidden, hidden}), head, targets, 1, 2).total;
   });
   expect_zero([&] { return SquaredErrors(hidden, head.narrow(0, 0, 1), targets, numbers).sum(); });
-  EXPECT_EQ(TokenLosses(hidden, head, targets).abs().max().item<double>(), 0);
+  EXPECT_EQ(ScoreTokens(hidden, head, targets).loss.abs().max().item<double>(), 0);
 }
 
 // In both precisions, with a soft cap, and for pairs of passes.
@@ -196,7 +196,7 @@ TEST(CrossEntropyTest, IgnoredHiddenStatesThatAreNotNumbersHaveNoInfluence) {
 TEST(CrossEntropyTest, SurvivesExtremeLogits) {
   const at::Tensor hidden = at::tensor({500.0, -500.0}, at::kFloat).view({2, 1});
   const at::Tensor head = at::tensor({1.0, 0.0}, at::kFloat).view({2, 1});
-  const at::Tensor losses = TokenLosses(hidden, head, at::tensor({1, 1}, at::kLong));
+  const at::Tensor losses = ScoreTokens(hidden, head, at::tensor({1, 1}, at::kLong)).loss;
   EXPECT_FLOAT_EQ(losses[0].item<float>(), 500);
   EXPECT_FLOAT_EQ(losses[1].item<float>(), 0);
 }
@@ -262,11 +262,13 @@ TEST(CrossEntropyTest, HighestOutputsAreThoseOfTokensWithTarget) {
   at::Tensor hidden = at::randn({1200, 5}), targets = at::randint(0, 3000, {1200}, at::kLong);
   const at::Tensor head = at::randn({3000, 5});
   at::Tensor expected = at::mm(hidden, head.t()).argmax(1).to(at::kInt);
-  EXPECT_TRUE(at::equal(HighestOutputs(hidden, head, targets), expected));
+  EXPECT_TRUE(
+      at::equal(ScoreTokens(hidden, head, targets, 0, /*want_highest=*/true).highest, expected));
   targets.narrow(0, 100, 300).fill_(-1);
   expected.narrow(0, 100, 300).fill_(-1);
   hidden.narrow(0, 100, 300).fill_(std::numeric_limits<float>::quiet_NaN());
-  EXPECT_TRUE(at::equal(HighestOutputs(hidden, head, targets), expected));
+  EXPECT_TRUE(
+      at::equal(ScoreTokens(hidden, head, targets, 0, /*want_highest=*/true).highest, expected));
 }
 
 }  // namespace cross_entropy_test

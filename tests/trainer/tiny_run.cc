@@ -19,8 +19,10 @@
 #include "formats/packed_dataset.h"
 #include "formats/supervised_spans.h"
 #include "gtest/gtest.h"
+#include "model/language_model.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
 #include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
@@ -299,6 +301,19 @@ absl::Status TrainOnRanks(const RunDirectory& directory, const v1::RunSpec& spec
   });
   for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
   return absl::OkStatus();
+}
+
+RunDirectory Trained(const v1::RunSpec& spec) {
+  RunDirectory run(NewDirectory("run"));
+  SetModelThreads(1);
+  EXPECT_OK(TrainOnRanks(run, spec));
+  return run;
+}
+
+std::vector<v1::StepMetrics> MetricsOf(const RunDirectory& directory) {
+  auto metrics = directory.ReadMetrics(0);
+  EXPECT_TRUE(metrics.ok()) << metrics.status();
+  return *std::move(metrics);
 }
 
 std::string NewestWeights(const RunDirectory& directory) {

@@ -91,6 +91,12 @@ absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const 
 absl::Status TrainOnRanks(const RunDirectory& directory, const v1::RunSpec& spec,
                           int64_t stop_after = -1);
 
+// Trains with all ranks of the spec in a new directory, one thread each.
+RunDirectory Trained(const v1::RunSpec& spec);
+
+// Returns the metrics of all steps.
+std::vector<v1::StepMetrics> MetricsOf(const RunDirectory& directory);
+
 // Returns the weights and moments of the newest checkpoint, as bytes.
 std::string NewestWeights(const RunDirectory& directory);
 

@@ -1,7 +1,6 @@
-// Loss spikes and mixtures in whole runs: what is trained on, what is recorded, and that a replay,
-// a resume and another number of ranks do the same.
+// Loss spikes in whole runs: what is trained on, what is recorded, and that a replay, a resume and
+// another number of ranks do the same.
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,24 +19,10 @@
 #include "trainer/rollback.h"
 
 namespace braid {
-namespace training_course_test {
+namespace spike_runs_test {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 using testing::HasSubstr;
-
-RunDirectory Trained(const v1::RunSpec& spec) {
-  RunDirectory run(NewDirectory("run"));
-  SetModelThreads(1);
-  EXPECT_OK(TrainOnRanks(run, spec));
-  return run;
-}
-
-std::vector<v1::StepMetrics> MetricsOf(const RunDirectory& run) {
-  auto metrics = run.ReadMetrics(0);
-  EXPECT_TRUE(metrics.ok()) << metrics.status();
-  return *std::move(metrics);
-}
 
 std::vector<int64_t> SpikeSteps(const RunDirectory& run) {
   std::vector<int64_t> steps;
@@ -297,113 +282,5 @@ TEST_F(SpikeTest, RemarkNamesStepFiguresAndAction) {
                         "back to the weights of step 800; batches of steps 801 to 812 skipped"));
 }
 
-class MixtureRunTest : public testing::Test {
- protected:
-  MixtureRunTest() {
-    const int64_t sizes[] = {37, 11, 200};
-    for (uint64_t d = 0; d < 3; ++d) {
-      datasets_.push_back(NewDirectory("data"));
-      WriteTinyDataset(datasets_.back(), {.num_instances = sizes[d], .seed = d + 1});
-    }
-  }
-
-  v1::RunSpec Spec(const std::vector<double>& shares, int64_t num_steps) {
-    v1::RunSpec spec = TinySpec(datasets_[0], num_steps);
-    for (size_t d = 0; d < shares.size(); ++d) {
-      v1::MixtureDataset* const entry = spec.add_datasets();
-      entry->set_dataset(datasets_[d].string());
-      entry->set_share(shares[d]);
-    }
-    return *ResolveRunSpec(spec);
-  }
-
-  std::vector<fs::path> datasets_;
-};
-
-TEST_F(MixtureRunTest, RecordsSharesAndLossesOfEveryDataset) {
-  const RunDirectory run = Trained(Spec({0.5, 0.25, 0.25}, 40));
-  std::vector<int64_t> totals(3);
-  for (const v1::StepMetrics& m : MetricsOf(run)) {
-    ASSERT_EQ(m.datasets_size(), 3);
-    double weighted = 0, sequences = 0;
-    for (int d = 0; d < 3; ++d) {
-      const v1::DatasetLoss& dataset = m.datasets(d);
-      EXPECT_EQ(dataset.dataset(), datasets_[d].string());
-      totals[d] += dataset.num_instances();
-      EXPECT_EQ(dataset.total_instances(), totals[d]);
-      weighted += dataset.loss() * static_cast<double>(dataset.num_instances());
-      sequences += static_cast<double>(dataset.num_instances());
-    }
-    EXPECT_EQ(sequences, 4);
-    // Every dataset has one short sequence, so the means differ a little at some steps.
-    EXPECT_NEAR(weighted / sequences, m.loss(), 0.25);
-  }
-  EXPECT_THAT(totals, ElementsAre(80, 40, 40));
-}
-
-TEST_F(MixtureRunTest, OneDatasetTrainsAsWithoutAMixture) {
-  const RunDirectory mixed = Trained(Spec({1}, 12));
-  const RunDirectory plain = Trained(TinySpec(datasets_[0], 12));
-  EXPECT_EQ(NewestWeights(mixed), NewestWeights(plain));
-}
-
-TEST_F(MixtureRunTest, ResumeIsBitExactAcrossAPhase) {
-  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 20);
-  v1::SharePhase* const phase = spec.add_share_phases();
-  phase->mutable_after()->set_fraction(0.5);
-  for (const double share : {0.0, 0.1, 0.9}) phase->add_shares(share);
-  spec = *ResolveRunSpec(spec);
-  const RunDirectory whole = Trained(spec);
-  EXPECT_EQ(MetricsOf(whole)[9].datasets(0).num_instances(), 2);
-  EXPECT_EQ(MetricsOf(whole)[10].datasets(0).num_instances(), 0);
-  for (const int64_t stop_after : {4, 10, 13}) {
-    RunDirectory run(NewDirectory("run"));
-    ASSERT_EQ(*TrainAlone(run, spec, stop_after), TrainingOutcome::kInterrupted);
-    ASSERT_EQ(*TrainAlone(run, spec), TrainingOutcome::kComplete);
-    EXPECT_EQ(LossLines(run), LossLines(whole)) << stop_after;
-    EXPECT_EQ(NewestWeights(run), NewestWeights(whole)) << stop_after;
-  }
-}
-
-TEST_F(MixtureRunTest, AnotherNumberOfRanksReadsTheSame) {
-  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 12);
-  const auto alone = MetricsOf(Trained(spec));
-  spec.set_world_size(3);
-  spec.mutable_batch()->clear_micro_batch_size();
-  const auto together = MetricsOf(Trained(*ResolveRunSpec(spec)));
-  ASSERT_EQ(together.size(), alone.size());
-  for (size_t i = 0; i < alone.size(); ++i) {
-    EXPECT_NEAR(together[i].loss(), alone[i].loss(), 1e-5 * alone[i].loss());
-    for (int d = 0; d < 3; ++d) {
-      EXPECT_NEAR(together[i].datasets(d).loss(), alone[i].datasets(d).loss(), 1e-4);
-      EXPECT_EQ(together[i].datasets(d).total_instances(), alone[i].datasets(d).total_instances());
-    }
-  }
-}
-
-TEST_F(MixtureRunTest, ValidatesOnEveryDataset) {
-  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 4);
-  spec.mutable_validation()->mutable_every()->set_steps(4);
-  spec.mutable_validation()->set_windows(24);
-  const auto metrics = MetricsOf(Trained(*ResolveRunSpec(spec)));
-  const v1::ValidationMetrics& validation = metrics.back().validation();
-  EXPECT_EQ(validation.num_windows(), 24);
-  ASSERT_EQ(validation.domains_size(), 6);
-  EXPECT_EQ(validation.domains(0).dataset(), datasets_[0].string());
-  EXPECT_EQ(validation.domains(5).dataset(), datasets_[2].string());
-  EXPECT_EQ(validation.domains(5).domain(), "odd");
-}
-
-TEST_F(MixtureRunTest, ADamagedDatasetIsNamed) {
-  const v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 4);
-  const fs::path file = datasets_[1] / "instances.bin";
-  std::string bytes = *ReadFile(file);
-  bytes[bytes.size() / 2] ^= 4;
-  ASSERT_TRUE(WriteFileAtomically(file, bytes).ok());
-  const auto outcome = TrainAlone(RunDirectory(NewDirectory("run")), spec);
-  EXPECT_TRUE(absl::IsDataLoss(outcome.status()));
-  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr(file.string()));
-}
-
-}  // namespace training_course_test
+}  // namespace spike_runs_test
 }  // namespace braid

@@ -30,8 +30,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Maximum time that a deletion waits for the supervisor of a run that has ended.
-constexpr double kSupervisorExitSeconds = 5;
+// Maximum time that a deletion waits until no other process uses a run that has ended.
+constexpr double kRunReleaseSeconds = 5;
+constexpr double kRunReleasePoll = 0.02;
 
 bool IsRunItem(const std::string& id) { return absl::StartsWith(id, "run-"); }
 bool IsPreparedItem(const std::string& id) {
@@ -49,44 +50,54 @@ struct HeldRun {
   std::optional<FileLock> launch, supervisor;
 };
 
-// A supervisor records the end of its run, flushes its files, and exits. A client that deletes the
-// run in between has done nothing wrong.
-void WaitForSupervisor(const RunRecord& record) {
-  const RunDirectory run(record.run_dir);
-  const double deadline = SteadySeconds() + kSupervisorExitSeconds;
-  while (HasLiveProcess(run, UnixTime()) && SteadySeconds() < deadline &&
-         HasEnded(DescribeRun(record, UnixTime()).state())) {
-    SleepSeconds(0.02);
+// Takes the locks of a run. FAILED_PRECONDITION while another process holds one of them.
+absl::Status LockRun(const RunDirectory& run, HeldRun* held) {
+  absl::StatusOr<FileLock> launch = TryLockLaunch(run);
+  absl::StatusOr<FileLock> supervisor = TakeSupervisorLock(run);
+  for (const absl::Status& status : {launch.status(), supervisor.status()}) {
+    // A lock file that cannot be opened or locked says nothing about who holds it.
+    if (!IsSystemError(status) && (absl::IsUnavailable(status) || absl::IsAlreadyExists(status))) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          held->record.id, " is being started or still has a supervisor; stop it first"));
+    }
+    RETURN_IF_ERROR(status);
   }
+  held->launch.emplace(*std::move(launch));
+  held->supervisor.emplace(*std::move(supervisor));
+  return absl::OkStatus();
 }
 
+// Takes the locks of a run that has ended and has no process. A supervisor records the end of its
+// run, flushes its files, and exits, and braidd takes a lock while it notes the end. A client that
+// deletes the run in between has done nothing wrong, so this waits for both.
 absl::StatusOr<HeldRun> HoldEndedRun(const RunStore& runs, const std::string& id) {
   HeldRun held;
   ASSIGN_OR_RETURN(held.record, runs.Get(id));
-  WaitForSupervisor(held.record);
   const RunDirectory run(held.record.run_dir);
-  std::error_code error;
-  // The locks are files of this directory, which a launch that was interrupted early has not made.
-  if (fs::exists(run.root(), error)) {
-    absl::StatusOr<FileLock> launch = TryLockLaunch(run);
-    absl::StatusOr<FileLock> supervisor = TakeSupervisorLock(run);
-    for (const absl::Status& status : {launch.status(), supervisor.status()}) {
-      // A lock file that cannot be opened or locked says nothing about who holds it.
-      if (!IsSystemError(status) &&
-          (absl::IsUnavailable(status) || absl::IsAlreadyExists(status))) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(id, " is being started or still has a supervisor; stop it first"));
-      }
-      RETURN_IF_ERROR(status);
+  const auto state = [&] { return DescribeRun(held.record, UnixTime()).state(); };
+  const double deadline = SteadySeconds() + kRunReleaseSeconds;
+  while (true) {
+    const bool may_wait = SteadySeconds() < deadline && HasEnded(state());
+    if (may_wait && HasLiveProcess(run, UnixTime())) {
+      SleepSeconds(kRunReleasePoll);
+      continue;
     }
-    held.launch.emplace(*std::move(launch));
-    held.supervisor.emplace(*std::move(supervisor));
+    std::error_code error;
+    // The locks are files of this directory, which a launch that was interrupted early has not
+    // made.
+    const absl::Status locked =
+        fs::exists(run.root(), error) ? LockRun(run, &held) : absl::OkStatus();
+    if (may_wait && absl::IsFailedPrecondition(locked)) {
+      SleepSeconds(kRunReleasePoll);
+      continue;
+    }
+    RETURN_IF_ERROR(locked);
+    // Read under the locks: a launch may have started the run before they were taken.
+    const v1::RunState final = state();
+    if (HasEnded(final) && !HasLiveProcess(run, UnixTime())) return held;
+    return absl::FailedPreconditionError(
+        absl::StrCat(id, " is ", StateName(final), "; stop it first: braid stop ", id));
   }
-  // Read under the locks: a launch may have started the run before they were taken.
-  const v1::RunState state = DescribeRun(held.record, UnixTime()).state();
-  if (HasEnded(state) && !HasLiveProcess(run, UnixTime())) return held;
-  return absl::FailedPreconditionError(
-      absl::StrCat(id, " is ", StateName(state), "; stop it first: braid stop ", id));
 }
 
 // Returns which checkpoints the run keeps, by its settings and its newest good checkpoint.

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -185,6 +187,18 @@ TEST_F(DeletionTest, RefusesWhatIsBeingRead) {
   }
   ASSERT_OK(Delete({job, run}));
   EXPECT_THAT(home_.Directories(), IsEmpty());
+}
+
+// The run keeper of braidd takes the lock when it notes that a run has ended.
+TEST_F(DeletionTest, WaitsForALockThatIsHeldForAMoment) {
+  const std::string run = home_.AddRun();
+  std::optional launch = LockLaunch(RunDirectory(home_ / ("runs/" + run))).value();
+  std::thread releasing([&] {
+    SleepSeconds(0.3);
+    launch.reset();
+  });
+  EXPECT_OK(Delete({run}));
+  releasing.join();
 }
 
 // As after 'braid stop', which returns when the end of the run is recorded.

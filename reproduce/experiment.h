@@ -166,6 +166,8 @@ struct Experiment {
   // Tasks of fine-tuning arms, and the settings of these arms.
   std::vector<TunedTask> tasks = {};
   v1::RunSpec tuning_settings = {};
+  // Beams with which models write the texts of tasks; 0: as many as the task says.
+  int32_t text_beams = 0;
   // The arm whose complete settings are shown.
   std::string main_arm = {};
   // All models are scored on the held-out split of the first, except where a score names another.

@@ -183,6 +183,7 @@ class ExperimentRun {
       task.task_requests =
           PlannedTaskScores(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
       task.layers = PlannedLayerChoices(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
+      task.tasks_digest = tasks_digest_;
       return task;
     }
     task.experts = PlannedExpertAnalysis(plan_.runs[i], runs_[i].id(), ScoredDataset());
@@ -199,6 +200,7 @@ class ExperimentRun {
 
   absl::Status Collect() {
     ASSIGN_OR_RETURN(const AnalysisClient analysis, session_.Analysis());
+    ASSIGN_OR_RETURN(tasks_digest_, DigestOfTasks(experiment(), options_.tasks_dir));
     std::vector<ScoringTask> tasks;
     for (size_t i = 0; i < runs_.size(); ++i) tasks.push_back(ScoringOf(i));
     ASSIGN_OR_RETURN(
@@ -290,6 +292,7 @@ class ExperimentRun {
   const ElapsedSeconds seconds_;
   std::vector<std::string> notes_;
   PreparedCorpus corpus_;
+  std::string tasks_digest_;
   // In the order of plan_.runs.
   std::vector<v1::Run> runs_;
   std::vector<std::string> failures_;

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/check.h"
 #include "base/nearest_word.h"
 #include "base/number_text.h"
 #include "client/repeatable_request_id.h"
@@ -18,6 +17,7 @@
 #include "client/training_slots.h"
 #include "reproduce/corpus_check.h"
 #include "reproduce/run_scorer.h"
+#include "reproduce/tuning_plan.h"
 
 namespace braid {
 namespace {
@@ -31,8 +31,6 @@ constexpr double kSecondsOfStart = 2;
 // Scoring on one thread.
 constexpr double kScoredTokensPerSecond = 51200;
 constexpr double kMostHeldout = 0.03;
-// Scoring of a fine-tuned model on one example of a task: 0.009 to 0.016 s beside other programs.
-constexpr double kSecondsOfTaskExample = 0.015;
 // Least text of a dataset that runs repeat. Documents are chosen by hash, so of less there might be
 // none.
 constexpr double kLeastRepeatedBytes = 65536;
@@ -314,17 +312,7 @@ double PlannedTrainingSeconds(const ReproductionPlan& plan, const PlannedRun& ru
 double PlannedScoringSeconds(const ReproductionPlan& plan, const PlannedRun& run,
                              int64_t corpus_bytes) {
   const Experiment& experiment = *plan.experiment;
-  if (run.arm.tuning.has_value()) {
-    const auto task = std::ranges::find(experiment.tasks, run.task, &TunedTask::name);
-    BRAID_CHECK(task != experiment.tasks.end()) << run.name();
-    size_t num_scored = 0;
-    for (const TaskScoring& scoring : ScoringsOf(run.arm, *task)) {
-      num_scored += task->trained().size();
-      if (scoring.further) num_scored += task->further.size();
-    }
-    return kSecondsOfTaskExample * static_cast<double>(plan.max_examples) *
-           static_cast<double>(num_scored);
-  }
+  if (run.arm.tuning.has_value()) return PlannedTaskSeconds(plan, run);
   const double tokens = HeldoutFraction(plan, corpus_bytes) * static_cast<double>(corpus_bytes) /
                         CorpusNeeds().bytes_per_token;
   return static_cast<double>(experiment.scores(run).size()) * tokens / kScoredTokensPerSecond;

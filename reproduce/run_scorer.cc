@@ -81,7 +81,7 @@ class RunScorer {
       ASSIGN_OR_RETURN(scores.evaluations.emplace_back(), Score(task.run, request));
     }
     for (const PlannedTaskScore& planned : task.task_requests) {
-      ASSIGN_OR_RETURN(const v1::TasksResult result, ScoreOnTasks(task.run, planned));
+      ASSIGN_OR_RETURN(const v1::TasksResult result, ScoreOnTasks(task, planned));
       for (const v1::TaskResult& each : result.results()) {
         scores.tasks.push_back(TaskScoreOf(each, planned.scoring));
       }
@@ -94,14 +94,14 @@ class RunScorer {
     if (task.experts.has_value()) {
       ASSIGN_OR_RETURN(
           scores->experts,
-          (Analyzed<v1::ExpertActivity>(task.run, *task.experts, [&](AnalysisClient& client) {
+          (Analyzed<v1::ExpertActivity>(IdOf(task.run, *task.experts), [&](AnalysisClient& client) {
             return client.AnalyzeExperts(*task.experts, [](auto&) {});
           })));
     }
     if (task.layers.has_value()) {
       ASSIGN_OR_RETURN(
           scores->layers,
-          (Analyzed<v1::LayerAnalysis>(task.run, *task.layers, [&](AnalysisClient& client) {
+          (Analyzed<v1::LayerAnalysis>(TaskIdOf(task, *task.layers), [&](AnalysisClient& client) {
             return client.AnalyzeLayers(*task.layers, [](auto&) {});
           })));
     }
@@ -110,9 +110,8 @@ class RunScorer {
 
   // Returns the result in the event that `call` returns.
   template <typename Result, typename Call>
-  absl::StatusOr<Result> Analyzed(const v1::Run& run, const google::protobuf::Message& request,
-                                  Call call) {
-    return StoredOr<Result>(IdOf(run, request), [&]() -> absl::StatusOr<Result> {
+  absl::StatusOr<Result> Analyzed(const std::string& id, Call call) {
+    return StoredOr<Result>(id, [&]() -> absl::StatusOr<Result> {
       ASSIGN_OR_RETURN(const auto event, Patiently(call));
       return event.result();
     });
@@ -124,6 +123,10 @@ class RunScorer {
     const std::string name =
         absl::StrFormat("%s-%s-%.0f", run.spec().name(), run.id(), run.created_at());
     return RepeatableRequestId(name, request);
+  }
+
+  static std::string TaskIdOf(const ScoringTask& task, const google::protobuf::Message& request) {
+    return absl::StrCat(IdOf(task.run, request), "-", task.tasks_digest);
   }
 
   // Returns the stored response, or that of `call`, which is then stored.
@@ -148,9 +151,9 @@ class RunScorer {
     });
   }
 
-  absl::StatusOr<v1::TasksResult> ScoreOnTasks(const v1::Run& run,
+  absl::StatusOr<v1::TasksResult> ScoreOnTasks(const ScoringTask& task,
                                                const PlannedTaskScore& planned) {
-    std::string id = IdOf(run, planned.request);
+    std::string id = TaskIdOf(task, planned.request);
     if (planned.conversion.has_value()) id = RepeatableRequestId(id, *planned.conversion);
     return StoredOr<v1::TasksResult>(id, [&]() -> absl::StatusOr<v1::TasksResult> {
       v1::EvaluateTasksRequest request = planned.request;

@@ -25,6 +25,8 @@ struct ScoringTask {
   std::vector<PlannedTaskScore> task_requests = {};
   std::optional<v1::AnalyzeExpertsRequest> experts = {};
   std::optional<v1::AnalyzeLayersRequest> layers = {};
+  // Digest of the tasks and their files; responses stored with another one are not used.
+  std::string tasks_digest = {};
 };
 
 // The responses to all requests of one task.

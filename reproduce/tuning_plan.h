@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "braid/v1/analysis.pb.h"
 #include "braid/v1/conversion.pb.h"
 #include "braid/v1/evaluation.pb.h"
@@ -47,6 +48,14 @@ struct PlannedTaskScore {
 std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, const PlannedRun& run,
                                                 const std::string& run_id,
                                                 const std::string& tasks_dir);
+
+// Returns the seconds of these scorings on one thread.
+double PlannedTaskSeconds(const ReproductionPlan& plan, const PlannedRun& run);
+
+// Returns a digest of the tasks of an experiment: their specifications, the rules of scoring, and
+// their files in `tasks_dir`. Errors are those of LoadTask.
+absl::StatusOr<std::string> DigestOfTasks(const Experiment& experiment,
+                                          const std::string& tasks_dir);
 
 // Return the analyses that the arm of the run asks for: of the activations in experts on the
 // held-out text of `dataset_dir`, and of the choices of mixing layers for prompts of its task.

@@ -173,6 +173,7 @@ Experiment MakeEmoe() {
   experiment.introduction = kEmoeIntroduction;
   experiment.limits = kEmoeLimits;
   experiment.protocol = "docs/reproduction/emoe.md";
+  experiment.text_beams = 1;
   experiment.arms.front().measured_experts = MeasuredSplit();
   experiment.arms.push_back(InitialArm(experiment.arms.front()));
   for (ArmDefinition& arm : EmoeArms()) experiment.arms.push_back(std::move(arm));

@@ -178,6 +178,17 @@ TEST_F(RunScorerTest, AResponseBelongsToOneRun) {
   EXPECT_EQ(service_.calls, 2);
 }
 
+TEST_F(RunScorerTest, AResponseOnTasksBelongsToTheirFiles) {
+  ScoringTask task = TaskOf({"a"});
+  task.requests.clear();
+  task.task_requests.emplace_back().request.add_tasks()->set_name("sst2");
+  for (const char* digest : {"before", "after"}) {
+    task.tasks_digest = digest;
+    for (int time = 0; time < 2; ++time) ASSERT_TRUE(Score({task}).ok());
+  }
+  EXPECT_EQ(service_.calls, 2);
+}
+
 TEST_F(RunScorerTest, ModelsAreScoredOnTasksAsTheyAreAndConverted) {
   ScoringTask task = TaskOf({"a"});
   PlannedTaskScore planned;

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string_view>
 
 #include "braid/v1/analysis.pb.h"
+#include "evaluation/tasks/task_spec.h"
 #include "reproduce/emoe/emoe_experiment.h"
 #include "reproduce/molex/molex_experiment.h"
 
@@ -183,6 +186,41 @@ TEST(TuningPlanTest, ExtraTasksAreOfTheArmsThatNameThem) {
   EXPECT_EQ(PlannedTaskScores(plan, part, "run-000007", "/t")[0].request.tasks(0).name(), "sst2");
   EXPECT_LT(PlannedTrainingSeconds(plan, part),
             PlannedTrainingSeconds(plan, RunOf(plan, "plain-sst2-seed-0")) / 2);
+}
+
+// MoLEx is judged by texts of ten beams, as its paper; EMoE by the most likely ones.
+TEST(TuningPlanTest, TextsAreWrittenWithTheBeamsOfTheExperiment) {
+  const auto scored = [](const Experiment& experiment) {
+    const ReproductionPlan plan = FullPlan(experiment);
+    return PlannedTaskScores(plan, RunOf(plan, "plain-e2e-seed-0"), "run-000007", "/t")[0]
+        .request.tasks(0);
+  };
+  v1::TaskSpec by_name;
+  by_name.set_name("e2e");
+  EXPECT_TRUE(MessageDifferencer::Equals(scored(MolexExperiment()), by_name));
+  v1::TaskSpec one_beam = BuiltinTask("e2e").value();
+  EXPECT_EQ(one_beam.free().num_beams(), 10);
+  one_beam.mutable_free()->set_num_beams(1);
+  EXPECT_TRUE(MessageDifferencer::Equals(scored(EmoeExperiment()), one_beam));
+  // Beams are counted in the forecast.
+  const auto seconds = [](const Experiment& experiment) {
+    const ReproductionPlan plan = FullPlan(experiment);
+    return PlannedScoringSeconds(plan, RunOf(plan, "plain-e2e-seed-0"), 72'000'000);
+  };
+  EXPECT_GT(seconds(MolexExperiment()), 5 * seconds(EmoeExperiment()));
+}
+
+TEST(TuningPlanTest, TheDigestOfTasksCoversTheirFiles) {
+  const Experiment experiment{.tasks = {{.name = "sst2"}}};
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "digest";
+  std::filesystem::create_directories(directory / "sst2");
+  const auto digest = [&](const char* text) {
+    std::ofstream(directory / "sst2/dev.tsv") << "sentence\tlabel\n" << text << "\t1\n";
+    return DigestOfTasks(experiment, directory.string()).value();
+  };
+  const std::string first = digest("a good film");
+  EXPECT_EQ(digest("a good film"), first);
+  EXPECT_NE(digest("a bad film"), first);
 }
 
 TEST(TuningPlanTest, ModelsAreAnalyzedWhereClaimsNeedIt) {

@@ -14,7 +14,8 @@
 namespace braid {
 
 // Returns the verified dataset of an analysis: `dataset_dir` as requested, or that of the model's
-// run. Errors are those of DatasetOf, VerifyDataset and CheckTokenizer.
+// run. InvalidArgument for a supervised dataset, whose windows hold examples that do not see each
+// other. Further errors are those of DatasetOf, VerifyDataset and CheckTokenizer.
 absl::StatusOr<std::filesystem::path> AnalyzedDataset(const std::string& dataset_dir,
                                                       const ModelPath& path);
 

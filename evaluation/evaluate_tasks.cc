@@ -103,12 +103,15 @@ class ProgressEvents {
   std::chrono::steady_clock::time_point told_;
 };
 
-// Returns the comparisons of a run's datasets with evaluation data; none unless all were compared.
-absl::StatusOr<std::vector<Contamination>> ContaminationOf(const std::optional<fs::path>& run) {
+// Returns the comparisons of a model's training text with evaluation data; none unless all of it
+// was compared. A model that was trained or converted from another one has text that these do not
+// cover.
+absl::StatusOr<std::vector<Contamination>> ContaminationOf(const ModelPath& path) {
   std::vector<Contamination> all;
-  if (!run.has_value()) return all;
-  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(*run).ReadSpec();
-  if (!spec.ok()) return all;  // the model was imported or moved
+  if (!path.run.has_value() || path.state.partial.has_base()) return all;
+  const absl::StatusOr<v1::RunSpec> spec = RunDirectory(*path.run).ReadSpec();
+  // Without settings, the model was imported or moved.
+  if (!spec.ok() || !spec->init_from().empty()) return all;
   std::vector<std::string> datasets;
   for (const v1::MixtureDataset& entry : spec->datasets()) datasets.push_back(entry.dataset());
   if (datasets.empty()) datasets.push_back(spec->dataset_dir());
@@ -223,7 +226,7 @@ class TaskRun {
 absl::Status EvaluateModel(const v1::EvaluateTasksRequest& request, const TaskModel& found,
                            const std::vector<v1::TaskSpec>& specs, const TrainedShares& trained,
                            const EmitTaskEvent& emit, v1::TasksResult* result) {
-  ASSIGN_OR_RETURN(const std::vector<Contamination> contamination, ContaminationOf(found.path.run));
+  ASSIGN_OR_RETURN(const std::vector<Contamination> contamination, ContaminationOf(found.path));
   ASSIGN_OR_RETURN(auto routings, RoutingsToAsk(request, found.path.state.model));
   ASSIGN_OR_RETURN(const auto model,
                    LoadModel(found.path.checkpoint, found.path.state.use_average));
@@ -257,6 +260,7 @@ absl::StatusOr<std::vector<ExampleAnswer>> AnswersOf(const v1::EvaluateTasksRequ
   const int trained_with = model.path.state.model.routing().token().active_experts();
   if (result.active_experts() != trained_with) options.active_experts = result.active_experts();
   AskedModel asked;
+  asked.context_length = model.path.state.model.sequence_length();
   asked.identity = model.identity;
   return StoredAnswers(task, asked, options);
 }

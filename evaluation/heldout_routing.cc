@@ -28,12 +28,19 @@ v1::DomainRouting ToProto(const std::string& domain, const RoutingTotals& totals
   return result;
 }
 
-// Returns the numbers of the decisions of sequence b, each once.
-std::vector<int64_t> DecisionsOf(const v1::ModelConfig& config, const Batch& batch, int64_t b) {
+// Returns the segments of sequence b if they begin with documents; otherwise none.
+SegmentStarts SegmentsOf(const v1::ModelConfig& config, const Batch& batch, int64_t b) {
+  SegmentStarts segments(config);
+  if (!CutsAtDocuments(config.routing()) || RoutesTokens(config.routing())) return segments;
   const int64_t length = std::ssize(batch.inputs) / batch.batch_size;
-  if (CutsAtDocuments(config.routing()) && !RoutesTokens(config.routing())) {
-    SegmentStarts segments(config);
-    segments.Append(std::span(batch.inputs).subspan(b * length, batch.lengths[b]));
+  segments.Append(std::span(batch.inputs).subspan(b * length, batch.lengths[b]));
+  return segments;
+}
+
+// Returns the numbers of the decisions of a sequence, each once.
+std::vector<int64_t> DecisionsOf(const v1::ModelConfig& config, int64_t length,
+                                 const SegmentStarts& segments) {
+  if (!segments.starts().empty()) {
     std::vector<int64_t> decisions;
     for (int64_t i = 0; i < std::ssize(segments.starts()); ++i) {
       // Weights that a document resets come from no text.
@@ -44,7 +51,7 @@ std::vector<int64_t> DecisionsOf(const v1::ModelConfig& config, const Batch& bat
     return decisions;
   }
   const int64_t tokens = TokensPerDecision(config);
-  std::vector<int64_t> decisions((batch.lengths[b] + tokens - 1) / tokens);
+  std::vector<int64_t> decisions((length + tokens - 1) / tokens);
   std::iota(decisions.begin(), decisions.end(), int64_t{0});
   return decisions;
 }
@@ -66,8 +73,9 @@ void HeldoutRouting::Add(int domain, int64_t first_window, const Batch& batch,
   const size_t experts = static_cast<size_t>(config_.routing().num_experts());
   const size_t per_sequence = weights.size() / static_cast<size_t>(batch.batch_size);
   for (int64_t b = 0; b < batch.batch_size; ++b) {
-    for (const int64_t n : DecisionsOf(config_, batch, b)) {
-      const std::optional<RouterInput> input = RouterInputOf(config_, n);
+    const SegmentStarts segments = SegmentsOf(config_, batch, b);
+    for (const int64_t n : DecisionsOf(config_, batch.lengths[b], segments)) {
+      const std::optional<RouterInput> input = RouterInputOf(config_, n, segments.starts());
       if (!input) continue;
       top_activating_.Offer(domain, first_window + b, input->segment,
                             weights.subspan(b * per_sequence + n * experts, experts));

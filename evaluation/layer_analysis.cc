@@ -34,6 +34,8 @@ using EmitLayersEvent = std::function<void(const v1::AnalyzeLayersEvent&)>;
 constexpr int64_t kLayerAnalysisTokensPerPass = 4096;
 constexpr int32_t kDefaultSentences = 10000, kLeastSentences = 100, kMostSentences = 1000000;
 constexpr int32_t kMostHiddenUnits = 4096;
+// Outputs of all layers for the sentences of a probe, which are held at once.
+constexpr int64_t kMostOutputBytes = int64_t{8} << 30;
 
 absl::Status CheckLayersRequest(const v1::AnalyzeLayersRequest& request) {
   if (request.paths().empty() && request.tasks().empty()) {
@@ -50,6 +52,19 @@ absl::Status CheckLayersRequest(const v1::AnalyzeLayersRequest& request) {
         check("num_sentences", request.num_sentences(), kLeastSentences, kMostSentences));
   }
   return check("hidden_units", request.hidden_units(), 0, kMostHiddenUnits);
+}
+
+absl::Status CheckOutputsFit(const v1::AnalyzeLayersRequest& request,
+                             const v1::ModelConfig& config) {
+  const int64_t layers = config.num_layers() + 1;
+  const int64_t bytes = layers * config.d_model() * static_cast<int64_t>(sizeof(float));
+  const int64_t most = kMostOutputBytes / bytes;
+  const int32_t asked = request.has_num_sentences() ? request.num_sentences() : kDefaultSentences;
+  if (request.paths().empty() || asked <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_sentences: got ", asked, ", expected at most ", most, " for a model of ",
+                   config.num_layers(), " layers of ", config.d_model(),
+                   " units, whose outputs then take ", kMostOutputBytes >> 30, " GiB"));
 }
 
 // The tokens of sentences, and the sentences by number of tokens: sequences of one length need no
@@ -235,6 +250,7 @@ absl::Status AnalyzeLayers(const v1::AnalyzeLayersRequest& request, const Docume
   const std::vector<std::string> names(request.probes().begin(), request.probes().end());
   ASSIGN_OR_RETURN(const std::vector<Probe> probes, ProbesNamed(names));
   ASSIGN_OR_RETURN(const ModelPath path, FindModel(request.model(), request.strict()));
+  RETURN_IF_ERROR(CheckOutputsFit(request, path.state.model));
   RETURN_IF_ERROR(CheckMixesForTasks(request, path.state.model));
   RETURN_IF_ERROR(CheckMixingInference(path.state.model));
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(path.checkpoint / "tokenizer.model"));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "braid/v1/model.pb.h"
 
@@ -21,9 +22,10 @@ struct RouterInput {
 // CAUSAL_SEGMENT and EXPERT_CHOICE_SEGMENT use segment n - 1, and their own segment for the first
 // decision; PREFIX always uses segment 0; EXPERT_CHOICE_TOKEN uses token n (shown with the 31
 // tokens before it). With segments that begin with documents, decision n is that of the segment
-// that begins at position n, and up to segment_length tokens before it are shown. nullopt for a
-// decision without input: the first one under UNIFORM.
-std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_t decision);
+// that begins at position n, one of `starts` (SegmentStarts::starts), which nothing else uses; its
+// input is the segment before. nullopt for a decision without input: the first one under UNIFORM.
+std::optional<RouterInput> RouterInputOf(const v1::ModelConfig& resolved, int64_t decision,
+                                         std::span<const int64_t> starts = {});
 
 }  // namespace braid
 

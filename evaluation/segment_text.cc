@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -10,6 +11,7 @@
 #include "evaluation/router_input.h"
 #include "model/config/document_config.h"
 #include "model/config/model_config.h"
+#include "model/config/segment_starts.h"
 
 namespace braid {
 namespace {
@@ -25,11 +27,13 @@ std::vector<int32_t> TokensOf(const Batch& batch, int64_t b) {
   return tokens;
 }
 
-// Returns the input of a decision that used `segment`.
-RouterInput LookAt(const v1::ModelConfig& config, int32_t segment) {
+// Returns the input of a decision that used `segment` of the only sequence of `batch`.
+RouterInput LookAt(const v1::ModelConfig& config, int32_t segment, const Batch& batch) {
   const bool by_position = RoutesTokens(config.routing()) || CutsAtDocuments(config.routing());
   const int64_t decision = by_position ? segment : segment + 1;
-  return *RouterInputOf(config, decision);
+  SegmentStarts segments(config);
+  segments.Append(std::span(batch.inputs).first(batch.lengths[0]));
+  return *RouterInputOf(config, decision, segments.starts());
 }
 
 }  // namespace
@@ -58,7 +62,7 @@ absl::StatusOr<v1::ExpertText> SegmentTexts::Describe(const TopActivatingSegment
   const HeldoutDomain& domain = domains_[segment.domain];
   ASSIGN_OR_RETURN(const Batch batch, domain.windows.Load(std::vector<int64_t>{segment.window}));
   const std::vector<int32_t> tokens = TokensOf(batch, 0);
-  const RouterInput input = LookAt(config_, segment.segment);
+  const RouterInput input = LookAt(config_, segment.segment, batch);
   const auto begin = tokens.begin() + input.begin;
   const auto end = tokens.begin() + std::min(input.end, batch.lengths[0]);
   v1::ExpertText text;

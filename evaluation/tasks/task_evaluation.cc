@@ -189,10 +189,13 @@ int ShotsOf(const v1::TaskSpec& spec, int num_shots) {
   return num_shots >= 0 ? num_shots : spec.num_shots();
 }
 
+uint64_t TaskDigest(const LoadedTask& task) {
+  return Mix64(Mix64(kProtocol, task.files_digest), task.spec.SerializeAsString());
+}
+
 std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,
                                   const TaskEvaluationOptions& options) {
-  uint64_t digest = Mix64(Mix64(kProtocol, task.files_digest), task.spec.SerializeAsString());
-  digest = Mix64(digest, model.identity);
+  uint64_t digest = Mix64(TaskDigest(task), model.identity);
   digest = Mix64(Mix64(digest, static_cast<uint64_t>(ShotsOf(task.spec, options.num_shots))),
                  options.seed);
   if (options.active_experts > 0) {

@@ -72,6 +72,10 @@ absl::Status CheckShots(const AskedModel& model, int num_shots);
 // Returns the number of demonstrations: `num_shots`, or the task's default when that is negative.
 int ShotsOf(const v1::TaskSpec& spec, int num_shots);
 
+// Returns a digest of what answers depend on besides the model and the options: specification,
+// files and the version of the protocol of docs/tasks.md.
+uint64_t TaskDigest(const LoadedTask& task);
+
 // Returns ANSWERS/TASK-ROUTING-DIGEST.jsonl. The digest covers specification, files, model, shots,
 // seed and the version of the protocol of docs/tasks.md, but not the number of examples.
 std::filesystem::path AnswersPath(const LoadedTask& task, const AskedModel& model,

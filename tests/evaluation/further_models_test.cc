@@ -88,6 +88,15 @@ TEST_F(FurtherModelsTest, AreComparedWithTheFirst) {
   EXPECT_EQ(alone.results(0).metrics(0).value(), result.results(0).metrics(0).value());
 }
 
+// Their answers are stored under names that depend on the length of the context.
+TEST_F(FurtherModelsTest, WrittenAnswersAreCompared) {
+  request_.clear_tasks();
+  request_.add_tasks()->set_name("mawps");
+  ASSERT_OK_AND_ASSIGN(const v1::TasksResult result, Evaluate());
+  EXPECT_EQ(result.results_size(), 1 + 2);
+  EXPECT_EQ(result.comparisons_size(), 2 * result.results(0).metrics_size());
+}
+
 // Models with heads that predict labels or numbers.
 class LabelHeadTasksTest : public FurtherModelsTest {
  protected:
@@ -115,6 +124,15 @@ class LabelHeadTasksTest : public FurtherModelsTest {
   const TinyLabels classes_ = {.classes = {"unknown", "true", "false"}, .regression = false};
   const RunDirectory base_;
 };
+
+// Their windows hold examples that do not see each other.
+TEST_F(LabelHeadTasksTest, AnalysesNeedText) {
+  v1::AnalyzeExpertsRequest request;
+  request.set_model(NewHead(classes_, 2));
+  request.set_num_threads(1);
+  EXPECT_FAILS(AnalyzeExperts(request, [](const auto&) {}), absl::StatusCode::kInvalidArgument,
+               "examples for fine-tuning", "--data");
+}
 
 TEST_F(LabelHeadTasksTest, NumbersAreCorrelatedAndCompared) {
   const TinyLabels numbers = {.classes = {}, .regression = true};
@@ -381,6 +399,10 @@ TEST_F(FurtherModelsTest, CleanExamplesShareNothingWithAnyDatasetOfAMixture) {
     ASSERT_OK(WriteContamination(each, compared).status());
   }
   EXPECT_TRUE(Evaluate()->results(0).has_num_clean_examples());
+  // What a model before it was trained on was not compared.
+  spec.set_init_from("../imported");
+  ASSERT_OK(RunDirectory(request_.model()).WriteSpec(spec));
+  EXPECT_FALSE(Evaluate()->results(0).has_num_clean_examples());
 }
 
 TEST_F(FurtherModelsTest, BadRequestsAreNamed) {

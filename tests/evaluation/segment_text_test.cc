@@ -1,5 +1,7 @@
 #include "evaluation/segment_text.h"
 
+#include <vector>
+
 #include "braid/v1/analysis.pb.h"
 #include "evaluation/router_input.h"
 #include "gtest/gtest.h"
@@ -34,13 +36,18 @@ TEST(RouterInputTest, PrefixUsesTheFirstSegmentAndTokenChoiceTheTokenItself) {
   EXPECT_EQ(RouterInputOf(token, 100)->end, 101);
 }
 
-TEST(RouterInputTest, ASegmentOfADocumentIsRoutedOnTheTokensBeforeIt) {
+TEST(RouterInputTest, ASegmentOfADocumentIsRoutedOnTheSegmentBeforeIt) {
   v1::ModelConfig config = Config(v1::CAUSAL_SEGMENT, v1::SELF_STOP_GRADIENT);
   config.mutable_routing()->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
   EXPECT_EQ(RouterInputOf(config, 0)->end, 8);
-  EXPECT_EQ(RouterInputOf(config, 5)->begin, 0);
-  EXPECT_EQ(RouterInputOf(config, 5)->end, 5);
-  EXPECT_EQ(RouterInputOf(config, 13)->begin, 5);
+  const std::vector<int64_t> starts = {0, 5, 13, 15, 23};
+  EXPECT_EQ(RouterInputOf(config, 0, starts)->end, 5);
+  EXPECT_EQ(RouterInputOf(config, 5, starts)->begin, 0);
+  EXPECT_EQ(RouterInputOf(config, 5, starts)->end, 5);
+  EXPECT_EQ(RouterInputOf(config, 13, starts)->begin, 5);
+  // The document ended after two tokens of its last segment.
+  EXPECT_EQ(RouterInputOf(config, 15, starts)->begin, 13);
+  EXPECT_EQ(RouterInputOf(config, 23, starts)->begin, 15);
 }
 
 TEST(CutTextTest, CutsBetweenCharacters) {

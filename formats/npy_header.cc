@@ -122,7 +122,8 @@ struct Extent {
 
 absl::StatusOr<Extent> FindDict(std::string_view file, const std::filesystem::path& path) {
   if (file.substr(0, kMagicBytes) != std::string_view(kNpyHeaderMagic, kMagicBytes)) {
-    return CorruptFile(path, {"magic", 0, "other bytes", "\\x93NUMPY", "Check that it is a .npy file"});
+    return CorruptFile(path,
+                       {"magic", 0, "other bytes", "\\x93NUMPY", "Check that it is a .npy file"});
   }
   const int major = file.size() > kMagicBytes ? static_cast<uint8_t>(file[kMagicBytes]) : -1;
   if (major < 1 || major > 3) {

@@ -152,8 +152,9 @@ absl::StatusOr<std::string_view> FindJson(std::string_view file,
   for (int i = kLengthBytes - 1; i >= 0; --i) length = length << 8 | static_cast<uint8_t>(file[i]);
   const int64_t limit = std::min(kHeaderLimit, file_bytes - kLengthBytes);
   if (length > static_cast<uint64_t>(limit)) {
-    return CorruptFile(path, {"header length", 0, absl::StrCat(length),
-                              absl::StrCat("at most ", limit), "Check that it is a safetensors file"});
+    return CorruptFile(path,
+                       {"header length", 0, absl::StrCat(length), absl::StrCat("at most ", limit),
+                        "Check that it is a safetensors file"});
   }
   return file.substr(kLengthBytes, length);
 }

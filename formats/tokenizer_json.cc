@@ -23,6 +23,7 @@ using Json = nlohmann::json;
 constexpr int kDeepestLevel = 12;
 constexpr int64_t kMostTokens = 4'000'000;
 constexpr char kBraidField[] = "braid";
+constexpr char kConfigFile[] = "tokenizer_config.json";
 
 // End-of-sequence tokens of known tokenizers, used when no file names one.
 constexpr std::array kKnownEos = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>"};
@@ -262,6 +263,50 @@ std::optional<std::string> ChooseToken(const Json& named,
   return std::nullopt;
 }
 
+// Returns the JSON object in a file beside `path`; an empty one where there is no such file.
+absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const FileReader& read) {
+  const fs::path file = path.parent_path() / name;
+  std::error_code error;
+  if (!fs::exists(file, error)) return Json::object();
+  ASSIGN_OR_RETURN(const std::string text, read(file));
+  return ParseStrictJsonObject(text, kDeepestLevel, file);
+}
+
+// Adds what tokenizer_config.json says about the ends of texts.
+absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path,
+                                          const FileReader& read) {
+  ASSIGN_OR_RETURN(const Json config, ObjectBeside(path, kConfigFile, read));
+  if (config.empty()) return text;
+  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
+  if (root.contains(kBraidField)) return text;
+  Json tokens = Json::object();
+  for (const char* name : {"eos_token", "bos_token"}) {
+    if (const auto content = TokenContent(FieldOf(config, name))) tokens[name] = *content;
+  }
+  text.insert(text.find('{') + 1,
+              absl::StrCat("\"", kBraidField, "\":", tokens.dump(), root.empty() ? "" : ","));
+  return text;
+}
+
+// Adds the tokens of added_tokens.json. Refuses the files of another class than that of GPT-2,
+// which splits and normalizes text in its own way.
+absl::Status AddTokensBeside(const fs::path& vocab_path, const Json& vocab, const FileReader& read,
+                             Json* added) {
+  ASSIGN_OR_RETURN(const Json config, ObjectBeside(vocab_path, kConfigFile, read));
+  const Json& named = FieldOf(config, "tokenizer_class");
+  const std::string tokenizer_class = named.is_string() ? named.get<std::string>() : "";
+  if (!tokenizer_class.empty() && !tokenizer_class.starts_with("GPT2Tokenizer")) {
+    return Unsupported((vocab_path.parent_path() / kConfigFile).string() + ": tokenizer_class",
+                       tokenizer_class, "GPT2Tokenizer beside vocab.json, or a tokenizer.json");
+  }
+  ASSIGN_OR_RETURN(const Json tokens, ObjectBeside(vocab_path, "added_tokens.json", read));
+  for (const auto& [content, id] : tokens.items()) {
+    if (vocab.contains(content)) continue;
+    added->push_back({{"id", id}, {"content", content}, {"special", true}});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const FileReader& read) {
   ASSIGN_OR_RETURN(const std::string vocab_text, read(vocab_path));
   ASSIGN_OR_RETURN(const Json vocab, ParseStrictJsonObject(vocab_text, 2, vocab_path));
@@ -284,33 +329,14 @@ absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const 
     if (found == vocab.end()) continue;
     added.push_back({{"id", *found}, {"content", content}, {"special", true}});
   }
+  RETURN_IF_ERROR(AddTokensBeside(vocab_path, vocab, read, &added));
   const Json root = {{"version", "1.0"},
                      {"added_tokens", added},
                      {"normalizer", nullptr},
                      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
                      {"decoder", {{"type", "ByteLevel"}}},
                      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
-  return root.dump();
-}
-
-// Adds what tokenizer_config.json says about the ends of texts.
-absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path,
-                                          const FileReader& read) {
-  const fs::path config_path = path.parent_path() / "tokenizer_config.json";
-  std::error_code error;
-  if (!fs::exists(config_path, error)) return text;
-  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
-  if (root.contains(kBraidField)) return text;
-  ASSIGN_OR_RETURN(const std::string config_text, read(config_path));
-  ASSIGN_OR_RETURN(const Json config,
-                   ParseStrictJsonObject(config_text, kDeepestLevel, config_path));
-  Json tokens = Json::object();
-  for (const char* name : {"eos_token", "bos_token"}) {
-    if (const auto content = TokenContent(FieldOf(config, name))) tokens[name] = *content;
-  }
-  text.insert(text.find('{') + 1,
-              absl::StrCat("\"", kBraidField, "\":", tokens.dump(), root.empty() ? "" : ","));
-  return text;
+  return WithEndTokens(root.dump(), vocab_path, read);
 }
 
 }  // namespace

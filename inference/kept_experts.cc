@@ -163,6 +163,10 @@ absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model, const fs::path& c
   RETURN_IF_ERROR(CheckText(model.config(), checkpoint, dataset_dir, info));
   ASSIGN_OR_RETURN(const DataLoader windows, DataLoader::Open(dataset_dir / "instances", info));
   const int64_t count = std::min(windows.num_instances(), max_windows);
+  if (count == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(dataset_dir.string(), ": has no instances, so no expert is used"));
+  }
   const int num_experts = model.config().routing().num_experts();
   ExpertUse use;
   for (const int layer : MoeLayers(model.config())) use[layer].resize(num_experts);

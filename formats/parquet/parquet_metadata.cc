@@ -1,5 +1,6 @@
 #include "formats/parquet/parquet_metadata.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,9 +73,12 @@ void ReadColumnMetadata(CompactReader& reader, ChunkMetadata* result) {
   }
 }
 
+// Fails without any field: an empty structure of one byte would take 160 in memory.
 ChunkMetadata ReadChunk(CompactReader& reader) {
   ChunkMetadata result;
+  bool has_fields = false;
   ReadStruct(reader, [&](int16_t id, CompactType type) {
+    has_fields = true;
     if (id == 1) {
       result.chunk.in_another_file = !reader.Binary(type).empty();
     } else if (id == 3 && type == CompactType::kStruct) {
@@ -85,6 +89,7 @@ ChunkMetadata ReadChunk(CompactReader& reader) {
     }
     return true;
   });
+  if (!has_fields) reader.Fail();
   return result;
 }
 
@@ -213,6 +218,9 @@ void DropUnordered(const std::vector<bool>& ordered, std::vector<ParquetRowGroup
   }
 }
 
+// The format has 32 bits for a size, so that sums of sizes do not overflow.
+bool IsInt32Size(int64_t size) { return size >= 0 && size <= std::numeric_limits<int32_t>::max(); }
+
 }  // namespace
 
 absl::StatusOr<ParquetFooter> ParseParquetFooter(std::string_view bytes) {
@@ -281,8 +289,8 @@ absl::StatusOr<ParquetPage> ParseParquetPage(std::string_view bytes, size_t* hea
     return true;
   });
   if (!reader.ok() || kind < 0 || kind > 3 || page.uncompressed_size < 0 ||
-      page.compressed_size < 0 || page.num_values < 0 || page.definition_size < 0 ||
-      page.repetition_size < 0) {
+      page.compressed_size < 0 || page.num_values < 0 || !IsInt32Size(page.definition_size) ||
+      !IsInt32Size(page.repetition_size)) {
     return absl::DataLossError("bad page header");
   }
   page.kind = static_cast<ParquetPage::Kind>(kind);

@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kMagic = "PAR1";
 constexpr std::string_view kEncryptedMagic = "PARE";
 constexpr int64_t kTrailerBytes = 8;  // length of the footer, magic
+// It takes up to 40 times as much memory when it is read.
+constexpr int64_t kMostFooterBytes = 64 << 20;
 
 absl::Status AtPath(const std::filesystem::path& path, const absl::Status& status) {
   return {status.code(), absl::StrCat(path.string(), ": ", status.message())};
@@ -39,6 +41,10 @@ absl::StatusOr<ParquetFooter> ReadFooter(const ParquetBytes& bytes, int64_t size
   const int64_t end = size - kTrailerBytes;
   if (footer_size > end - magic_size) {
     return absl::DataLossError(absl::StrCat("bad footer: its length is ", footer_size));
+  }
+  if (footer_size > kMostFooterBytes) {
+    return absl::UnimplementedError(absl::StrCat("its footer has ", footer_size,
+                                                 " bytes, expected at most ", kMostFooterBytes));
   }
   ASSIGN_OR_RETURN(const std::string footer, bytes(end - footer_size, footer_size));
   absl::StatusOr<ParquetFooter> parsed = ParseParquetFooter(footer);

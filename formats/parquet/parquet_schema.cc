@@ -135,6 +135,7 @@ absl::Status BadFooter(std::string_view what) {
 
 ParquetSchemaElement ReadParquetSchemaElement(CompactReader& reader) {
   ParquetSchemaElement element;
+  bool has_name = false;
   ReadStruct(reader, [&](int16_t id, CompactType type) {
     switch (id) {
       case 1:
@@ -148,6 +149,7 @@ ParquetSchemaElement ReadParquetSchemaElement(CompactReader& reader) {
         return true;
       case 4:
         element.name = std::string(reader.Binary(type));
+        has_name = true;
         return true;
       case 5:
         element.num_children = reader.Integer(type);
@@ -163,6 +165,8 @@ ParquetSchemaElement ReadParquetSchemaElement(CompactReader& reader) {
         return false;
     }
   });
+  // It is required; otherwise each byte of a list could be an element.
+  if (!has_name) reader.Fail();
   return element;
 }
 

@@ -145,7 +145,6 @@ absl::Status DecodePlain(const EncodedValues& encoded, const ParquetColumn& colu
 absl::Status DecodeDictionary(const EncodedValues& encoded, const ParquetValues* dictionary,
                               ParquetValues* values) {
   if (dictionary == nullptr) return BadPage("it has indices, but no dictionary came before");
-  if (encoded.count == 0) return absl::OkStatus();
   if (encoded.bytes.empty()) return BadPage("it has no indices");
   std::vector<uint32_t> indices;
   RETURN_IF_ERROR(DecodeHybrid(encoded.bytes.substr(1), static_cast<uint8_t>(encoded.bytes[0]),
@@ -362,6 +361,7 @@ absl::StatusOr<size_t> DecodeDelta(std::string_view bytes, size_t limit, bool na
 
 absl::Status DecodeValues(const EncodedValues& encoded, const ParquetColumn& column,
                           const ParquetValues* dictionary, ParquetValues* values) {
+  if (encoded.count == 0) return absl::OkStatus();  // a page of nulls may have no bytes at all
   const bool strings =
       column.type == ParquetType::kByteArray || column.type == ParquetType::kFixedLengthByteArray;
   const bool integers = column.type == ParquetType::kInt32 || column.type == ParquetType::kInt64;

@@ -40,8 +40,15 @@ struct Family {
 };
 
 constexpr Family kLlama{"llama", "LlamaForCausalLM"};
-constexpr Family kQwen2{"qwen2", "Qwen2ForCausalLM", 32};
-constexpr Family kQwen3{"qwen3", "Qwen3ForCausalLM", 32, 128};
+constexpr Family kQwen2{.model_type = "qwen2",
+                        .architecture = "Qwen2ForCausalLM",
+                        .default_key_value_heads = 32,
+                        .default_sliding_window = 4096};
+constexpr Family kQwen3{.model_type = "qwen3",
+                        .architecture = "Qwen3ForCausalLM",
+                        .default_key_value_heads = 32,
+                        .default_head_dim = 128,
+                        .default_sliding_window = 4096};
 constexpr Family kMixtral{.model_type = "mixtral",
                           .architecture = "MixtralForCausalLM",
                           .default_key_value_heads = 8,
@@ -175,16 +182,19 @@ void RequireFullAttention(const Json& json, const v1::ModelConfig& config, const
   const bool mistral =
       family.model_type == kMistral.model_type || family.model_type == kMixtral.model_type;
   const int32_t length = config.sequence_length();
-  const bool by_default = !json.contains("sliding_window") && family.default_sliding_window > 0;
-  if (by_default ||
-      ((mistral || fields->Flag("use_sliding_window")) && fields->Has("sliding_window"))) {
+  const bool qwen =
+      family.model_type == kQwen2.model_type || family.model_type == kQwen3.model_type;
+  const bool used = fields->Flag("use_sliding_window");
+  const bool by_default =
+      !json.contains("sliding_window") && family.default_sliding_window > 0 && (used || !qwen);
+  if (by_default || ((mistral || used) && fields->Has("sliding_window"))) {
     const int32_t window = Count(fields, "sliding_window", family.default_sliding_window);
     fields->Require(window >= length, "sliding_window",
                     absl::StrCat("null or at least max_position_embeddings ", length,
                                  "; to use the model within its window, lower "
                                  "max_position_embeddings to it"));
   }
-  if (!fields->Has("layer_types") || fields->Flag("use_sliding_window")) return;
+  if (!fields->Has("layer_types") || used) return;
   for (const Json& type : (*fields)["layer_types"]) {
     fields->Require(type == "full_attention", "layer_types", "only \"full_attention\"");
   }

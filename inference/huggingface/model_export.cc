@@ -121,34 +121,33 @@ std::string GenerationConfig(const EndTokens& ends, int32_t end_of_turn) {
   return json.dump(2) + "\n";
 }
 
-// Returns the piece for unknown characters, which SentencePiece models have.
-absl::StatusOr<std::optional<std::string>> UnknownPiece(const Tokenizer& tokenizer,
-                                                        std::string_view tokenizer_bytes) {
+// Returns the settings of a SentencePiece model; nullopt for another tokenizer.
+absl::StatusOr<std::optional<SentencePieceSettings>> SettingsOf(std::string_view tokenizer_bytes) {
   if (tokenizer_bytes.starts_with('{')) return std::nullopt;
-  ASSIGN_OR_RETURN(const SentencePieceSettings settings,
-                   ReadSentencePieceSettings(tokenizer_bytes));
-  return tokenizer.Piece(settings.unknown_id);
+  return ReadSentencePieceSettings(tokenizer_bytes);
 }
 
 // The tokens that Python programs are to know.
 OrderedJson NamedTokens(const Tokenizer& tokenizer, const EndTokens& ends,
-                        const std::optional<std::string>& unknown) {
+                        const std::optional<SentencePieceSettings>& settings) {
   OrderedJson json;
   if (ends.start_id.has_value()) json["bos_token"] = tokenizer.Piece(*ends.start_id);
   json["eos_token"] = tokenizer.Piece(ends.eos_id);
-  if (unknown.has_value()) json["unk_token"] = *unknown;
+  if (settings.has_value()) json["unk_token"] = tokenizer.Piece(settings->unknown_id);
   return json;
 }
 
 // `has_json`: there is a tokenizer.json, which the class reads as it is.
 absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const EndTokens& ends,
-                                            const std::optional<std::string>& unknown,
+                                            const std::optional<SentencePieceSettings>& settings,
                                             bool has_json, const v1::ModelConfig& config) {
-  OrderedJson json = NamedTokens(tokenizer, ends, unknown);
+  OrderedJson json = NamedTokens(tokenizer, ends, settings);
   json["tokenizer_class"] = has_json ? "PreTrainedTokenizerFast" : "LlamaTokenizer";
   json["add_bos_token"] = ends.start_id.has_value();
   json["add_eos_token"] = false;
   json["legacy"] = false;
+  // Its default is true, also for a model that puts no space before a text.
+  if (!has_json && settings.has_value()) json["add_prefix_space"] = settings->adds_dummy_space;
   json["clean_up_tokenization_spaces"] = false;
   json["model_max_length"] = config.sequence_length();
   if (!config.chat_template().empty()) {
@@ -242,13 +241,13 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
     return tokenizer_json.status();
   }
   if (tokenizer_json.ok()) RETURN_IF_ERROR(writer.Text(kTokenizerJsonFile, *tokenizer_json));
-  ASSIGN_OR_RETURN(const std::optional<std::string> unknown,
-                   UnknownPiece(*tokenizer, tokenizer_bytes));
+  ASSIGN_OR_RETURN(const std::optional<SentencePieceSettings> settings,
+                   SettingsOf(tokenizer_bytes));
   ASSIGN_OR_RETURN(const std::string tokenizer_config,
-                   TokenizerConfig(*tokenizer, ends, unknown, tokenizer_json.ok(), source.config));
+                   TokenizerConfig(*tokenizer, ends, settings, tokenizer_json.ok(), source.config));
   RETURN_IF_ERROR(writer.Text("tokenizer_config.json", tokenizer_config));
   return writer.Text("special_tokens_map.json",
-                     NamedTokens(*tokenizer, ends, unknown).dump(2) + "\n");
+                     NamedTokens(*tokenizer, ends, settings).dump(2) + "\n");
 }
 
 void AddRouting(const std::vector<ExpertMixture>& mixtures, v1::ExportResponse* response) {
@@ -370,6 +369,9 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   const fs::path tokenizer = path.checkpoint / kTokenizerFile;
   ASSIGN_OR_RETURN(ExportOptions options, OptionsOf(request, path.state, tokenizer));
   if (path.state.partial.finetuning().has_lora() && !request.has_bake_prompt()) {
+    // Before the comparison, which would name another reason.
+    ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(path));
+    if (!recomposed) RETURN_IF_ERROR(CheckExportedLayout(path.state.model));
     ASSIGN_OR_RETURN(const MergeCheck check, MergeCheck::Create(path, options.dtype));
     options.check = [check](const fs::path& directory, v1::ExportResponse* response) {
       return check.Compare(directory, response);

@@ -80,12 +80,12 @@ absl::Status CheckEndToken(const TokenizerFile& file, const Tokenizer& parsed) {
   if (file.bytes.starts_with('{')) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
   const std::optional<std::string> end = TextOfToken(SettingOf(config, "eos_token"));
-  if (!end || parsed.FindPiece(*end).has_value()) return absl::OkStatus();
+  if (!end || parsed.FindPiece(*end) == parsed.eos_id()) return absl::OkStatus();
   const std::string own = parsed.Piece(parsed.eos_id());
   return absl::UnimplementedError(absl::StrCat(
       (file.path.parent_path() / kTokenizerConfig).string(), ": eos_token: got \"", *end,
-      "\", expected a piece of ", file.path.filename().string(), ", such as its own end \"", own,
-      "\": tokens added to a SentencePiece model are not supported; to end texts with \"", own,
+      "\", expected the end of ", file.path.filename().string(), " itself, \"", own,
+      "\": another end of a SentencePiece model is not supported; to end texts with \"", own,
       "\", name a copy of the file in another directory with --tokenizer"));
 }
 

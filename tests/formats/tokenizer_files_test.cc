@@ -77,6 +77,18 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   }
   write("vocab.json", vocab.dump());
   write("merges.txt", merges);
+  const std::filesystem::path vocab_file = files.directory() / "vocab.json";
+  // The end that tokenizer_config.json names is no token of the vocabulary.
+  EXPECT_FALSE(Tokenizer::Parse(ReadTokenizerFile(vocab_file, ReadFile)->bytes, "x").ok());
+  write("added_tokens.json", json{{"<end>", vocab.size()}}.dump());
+  const auto with_end = Tokenizer::Parse(ReadTokenizerFile(vocab_file, ReadFile)->bytes, "x");
+  ASSERT_TRUE(with_end.ok()) << with_end.status();
+  EXPECT_EQ((*with_end)->Piece((*with_end)->eos_id()), "<end>");
+  write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  EXPECT_EQ(ReadTokenizerFile(vocab_file, ReadFile).status().code(),
+            absl::StatusCode::kUnimplemented);
+  write("added_tokens.json", "{}");
+  write("tokenizer_config.json", R"({"tokenizer_class": "GPT2TokenizerFast"})");
   const auto gpt2 = ReadTokenizerFile(files.directory() / "vocab.json", ReadFile);
   ASSERT_TRUE(gpt2.ok()) << gpt2.status();
   EXPECT_EQ((*Tokenizer::Parse(gpt2->bytes, "stored"))->Encode("the cat 12"),

@@ -146,5 +146,29 @@ TEST(ParquetMetadataTest, RefusesChunksThatAreEncryptedOrElsewhere) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// The sum of two sizes must not overflow.
+TEST(ParquetMetadataTest, RefusesLevelsBeyondTheSizesOfTheFormat) {
+  const auto header = [](uint64_t size) {
+    const std::string page = Integer(1, 1) + Integer(1, 0) + Integer(1, 1) + Integer(1, 0) +
+                             Integer(1, size) + Integer(1, size);
+    return Integer(1, 3) + Integer(1, 100) + Integer(1, 100) + Struct(5, page) + '\0';
+  };
+  size_t size = 0;
+  EXPECT_EQ(ParseParquetPage(header(7), &size)->definition_size, 7);
+  EXPECT_EQ(ParseParquetPage(header(INT64_MAX), &size).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// Otherwise each byte of a list could be an element, which takes far more memory.
+TEST(ParquetMetadataTest, RefusesEmptyElements) {
+  const std::string group = Structs(1, std::vector<std::string>(1000)) + Integer(2, 0);
+  for (const std::string& footer :
+       {Footer({"", "", ""}, 0, {}), Footer({Group("root", 1), Leaf("c")}, 0, {group})}) {
+    const absl::Status status = ParseParquetFooter(footer).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("Thrift"), std::string::npos) << status;
+  }
+}
+
 }  // namespace parquet_metadata_test
 }  // namespace braid

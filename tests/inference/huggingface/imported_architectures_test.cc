@@ -199,6 +199,14 @@ TEST_F(ImportedArchitecturesTest, ReadsMistralAndFieldsThatOtherProgramsWrite) {
     c["use_sliding_window"] = false;
     c["sliding_window"] = 8;
   }));
+  // The default window of its class.
+  EXPECT_FAILS(accepts([](Json& c) {
+                 c["model_type"] = "qwen2";
+                 c["use_sliding_window"] = true;
+                 c["max_position_embeddings"] = 8192;
+               }),
+               absl::StatusCode::kInvalidArgument, "sliding_window: got nothing",
+               "max_position_embeddings 8192");
   EXPECT_FAILS(accepts([](Json& c) {
                  c["layer_types"] = {"full_attention", "sliding_attention"};
                }),

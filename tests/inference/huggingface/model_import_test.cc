@@ -321,6 +321,17 @@ TEST_F(ModelImportTest, ErrorsNameMissingFiles) {
   EXPECT_OK(Import(request));
 }
 
+// Texts would end with the end of the SentencePiece model, whatever the other files say.
+TEST_F(ModelImportTest, RefusesAnEndTokenThatIsAnotherPieceOfTheTokenizer) {
+  PutSource(*RandomModel(ExportedConfig(1)));
+  const fs::path path = source() / "tokenizer_config.json";
+  Json config = Json::parse(GetFile(path));
+  config["eos_token"] = "<s>";
+  PutFile(path, config.dump());
+  EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("eos_token: got \"<s>\""),
+                                        testing::HasSubstr("expected the end of tokenizer.model")));
+}
+
 TEST_F(ModelImportTest, RefusesAnEndTokenThatIsNoPieceOfTheTokenizer) {
   PutSource(*RandomModel(ExportedConfig(1)));
   const fs::path path = source() / "tokenizer_config.json";
@@ -328,7 +339,7 @@ TEST_F(ModelImportTest, RefusesAnEndTokenThatIsNoPieceOfTheTokenizer) {
   config["eos_token"] = {{"content", "<|im_end|>"}};
   PutFile(path, config.dump());
   EXPECT_THAT(Refusal(), testing::AllOf(testing::HasSubstr("eos_token: got \"<|im_end|>\""),
-                                        testing::HasSubstr("expected a piece of tokenizer.model"),
+                                        testing::HasSubstr("expected the end of tokenizer.model"),
                                         testing::HasSubstr("--tokenizer")));
   v1::ImportRequest request = Request();
   request.set_tokenizer(TestTokenizerPath().string());

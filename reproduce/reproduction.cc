@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -183,7 +184,7 @@ class ExperimentRun {
       task.task_requests =
           PlannedTaskScores(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
       task.layers = PlannedLayerChoices(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
-      task.tasks_digest = tasks_digest_;
+      task.tasks_digest = tasks_digests_.at(plan_.runs[i].task);
       return task;
     }
     task.experts = PlannedExpertAnalysis(plan_.runs[i], runs_[i].id(), ScoredDataset());
@@ -200,7 +201,11 @@ class ExperimentRun {
 
   absl::Status Collect() {
     ASSIGN_OR_RETURN(const AnalysisClient analysis, session_.Analysis());
-    ASSIGN_OR_RETURN(tasks_digest_, DigestOfTasks(experiment(), options_.tasks_dir));
+    for (const PlannedRun& run : plan_.runs) {
+      if (!run.arm.tuning.has_value() || tasks_digests_.contains(run.task)) continue;
+      ASSIGN_OR_RETURN(tasks_digests_[run.task],
+                       DigestOfTask(TaskOfRun(experiment(), run), options_.tasks_dir));
+    }
     std::vector<ScoringTask> tasks;
     for (size_t i = 0; i < runs_.size(); ++i) tasks.push_back(ScoringOf(i));
     ASSIGN_OR_RETURN(
@@ -292,7 +297,7 @@ class ExperimentRun {
   const ElapsedSeconds seconds_;
   std::vector<std::string> notes_;
   PreparedCorpus corpus_;
-  std::string tasks_digest_;
+  std::map<std::string, std::string> tasks_digests_;  // by TunedTask::name
   // In the order of plan_.runs.
   std::vector<v1::Run> runs_;
   std::vector<std::string> failures_;

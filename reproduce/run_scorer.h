@@ -25,7 +25,7 @@ struct ScoringTask {
   std::vector<PlannedTaskScore> task_requests = {};
   std::optional<v1::AnalyzeExpertsRequest> experts = {};
   std::optional<v1::AnalyzeLayersRequest> layers = {};
-  // Digest of the tasks and their files; responses stored with another one are not used.
+  // DigestOfTask; responses stored with another one are not used.
   std::string tasks_digest = {};
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -154,18 +153,13 @@ double PlannedTaskSeconds(const ReproductionPlan& plan, const PlannedRun& run) {
   return seconds * static_cast<double>(plan.max_examples);
 }
 
-absl::StatusOr<std::string> DigestOfTasks(const Experiment& experiment,
-                                          const std::string& tasks_dir) {
-  std::set<std::string> names;
-  for (const TunedTask& task : experiment.tasks) {
-    const std::vector<std::string> trained = task.trained();
-    names.insert(trained.begin(), trained.end());
-    names.insert(task.further.begin(), task.further.end());
-  }
+absl::StatusOr<std::string> DigestOfTask(const TunedTask& task, const std::string& tasks_dir) {
+  std::vector<std::string> names = task.trained();
+  names.insert(names.end(), task.further.begin(), task.further.end());
   uint64_t digest = 0;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(const LoadedTask task, LoadTask(BuiltIn(name), tasks_dir, /*num_shots=*/0));
-    digest = Mix64(digest, TaskDigest(task));
+    ASSIGN_OR_RETURN(const LoadedTask loaded, LoadTask(BuiltIn(name), tasks_dir, /*num_shots=*/0));
+    digest = Mix64(digest, TaskDigest(loaded));
   }
   return absl::StrFormat("%016x", digest);
 }

@@ -52,10 +52,9 @@ std::vector<PlannedTaskScore> PlannedTaskScores(const ReproductionPlan& plan, co
 // Returns the seconds of these scorings on one thread.
 double PlannedTaskSeconds(const ReproductionPlan& plan, const PlannedRun& run);
 
-// Returns a digest of the tasks of an experiment: their specifications, the rules of scoring, and
-// their files in `tasks_dir`. Errors are those of LoadTask.
-absl::StatusOr<std::string> DigestOfTasks(const Experiment& experiment,
-                                          const std::string& tasks_dir);
+// Returns a digest of what a model that is tuned on a task is scored on: specifications, the rules
+// of scoring, and the files in `tasks_dir`. Errors are those of LoadTask.
+absl::StatusOr<std::string> DigestOfTask(const TunedTask& task, const std::string& tasks_dir);
 
 // Return the analyses that the arm of the run asks for: of the activations in experts on the
 // held-out text of `dataset_dir`, and of the choices of mixing layers for prompts of its task.

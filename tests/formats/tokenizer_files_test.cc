@@ -78,7 +78,7 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   write("vocab.json", vocab.dump());
   write("merges.txt", merges);
   const std::filesystem::path vocab_file = files.directory() / "vocab.json";
-  // The end that tokenizer_config.json names is no token of the vocabulary.
+  // tokenizer_config.json names an end that the vocabulary does not have.
   EXPECT_FALSE(Tokenizer::Parse(ReadTokenizerFile(vocab_file, ReadFile)->bytes, "x").ok());
   write("added_tokens.json", json{{"<end>", vocab.size()}}.dump());
   const auto with_end = Tokenizer::Parse(ReadTokenizerFile(vocab_file, ReadFile)->bytes, "x");

@@ -210,13 +210,12 @@ TEST(TuningPlanTest, TextsAreWrittenWithTheBeamsOfTheExperiment) {
   EXPECT_GT(seconds(MolexExperiment()), 5 * seconds(EmoeExperiment()));
 }
 
-TEST(TuningPlanTest, TheDigestOfTasksCoversTheirFiles) {
-  const Experiment experiment{.tasks = {{.name = "sst2"}}};
+TEST(TuningPlanTest, TheDigestOfATaskCoversItsFiles) {
   const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "digest";
   std::filesystem::create_directories(directory / "sst2");
   const auto digest = [&](const char* text) {
     std::ofstream(directory / "sst2/dev.tsv") << "sentence\tlabel\n" << text << "\t1\n";
-    return DigestOfTasks(experiment, directory.string()).value();
+    return DigestOfTask({.name = "sst2"}, directory.string()).value();
   };
   const std::string first = digest("a good film");
   EXPECT_EQ(digest("a good film"), first);

@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -55,8 +57,33 @@ std::optional<std::string> EmptyValue(int argc, char** argv) {
   return std::nullopt;
 }
 
+// Options with a text that may be "".
+constexpr std::string_view kMayBeEmpty[] = {"--prompt", "--system", "--text-prefix"};
+
+// Makes all other options refuse "": it would count as if they had been left out.
+void RefuseEmptyValues(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) {
+    const std::string name = option->get_name();
+    const bool takes_value = option->nonpositional() && option->get_items_expected_max() > 0;
+    if (!takes_value || std::ranges::find(kMayBeEmpty, name) != std::end(kMayBeEmpty)) continue;
+    option->check(NotEmpty(absl::StrCat("a value; leave out ", name, " for its default")));
+  }
+  for (CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; })) {
+    RefuseEmptyValues(*command);
+  }
+}
+
 bool IsAllDigits(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// CLI11 would read such a number as octal.
+bool HasLeadingZero(const std::string& text) {
+  return text.size() > 1 && text[0] == '0' && IsAllDigits(text);
+}
+
+std::string LeadingZeroError(const std::string& text) {
+  return absl::StrCat("got \"", text, "\", expected an integer without leading zeros");
 }
 
 // Returns whether the reading end of a pipe is closed.
@@ -91,6 +118,7 @@ std::optional<int> ParseArguments(CLI::App& app, const std::string& program, int
     std::cerr << program << ": " << *problem << std::endl;
     return kUsageError;
   }
+  RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
     return std::nullopt;
@@ -149,6 +177,7 @@ CLI::Validator OneOf(const std::vector<std::string>& choices) {
 CLI::Validator IntegerBetween(int64_t minimum, int64_t maximum) {
   return CLI::Validator(
       [=](std::string& text) {
+        if (HasLeadingZero(text)) return LeadingZeroError(text);
         int64_t value = 0;
         const bool in_64_bits = absl::SimpleAtoi(text, &value);
         if (in_64_bits && value >= minimum && value <= maximum) return std::string();
@@ -175,6 +204,7 @@ CLI::Validator NotEmpty(const std::string& expected) {
 CLI::Validator ZeroOrBetween(int64_t minimum, int64_t maximum) {
   return CLI::Validator(
       [=](std::string& text) {
+        if (HasLeadingZero(text)) return LeadingZeroError(text);
         int64_t value = 0;
         const bool valid = absl::SimpleAtoi(text, &value) &&
                            (value == 0 || (value >= minimum && value <= maximum));

@@ -110,8 +110,8 @@ constexpr char kConvertFooter[] =
     "  braid convert run-000001 --output experts --experts 16 --split random --layers=-2\n"
     "  braid convert run-000001 --output half --keep 8 --used-by job-000001\n"
     "  braid convert run-000001 --output noisy --noise 0.15\n"
-    "  braid train --data job-000001 --init-from experts && braid convert run-000002 -o joined "
-    "--dense";
+    "  braid train --data job-000001 --init-from experts --wait &&\n"
+    "    braid convert run-000002 -o joined --dense";
 
 // Adds the options of which one says what is done.
 void AddConversions(CLI::App* command, ConvertOptions* options) {

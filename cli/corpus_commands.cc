@@ -51,6 +51,7 @@ absl::Status WaitForJob(Session& session, PipelineClient& client, const std::str
                         ProgressBoard& board) {
   CatchInterrupts();
   ASSIGN_OR_RETURN(const v1::Job job, FollowJob(client, id, board));
+  board.Close();
   if (session.json) std::cout << ToPrettyJson(job) << std::endl;
   RETURN_IF_ERROR(JobOutcome(job));
   if (!session.json) PrintJob(job, std::cout);
@@ -160,7 +161,7 @@ void AddCorpusCommands(CommandLine& program) {
   auto id = std::make_shared<std::string>();
   CLI::App* cancel = program.app.add_subcommand("cancel", "Cancel a queued or running corpus job");
   cancel->add_option("id", *id, "Job id, such as job-000001")->required();
-  cancel->footer("Example:\n  braid cancel job-000001 && braid resume job-000001");
+  cancel->footer("Example:\n  braid cancel job-000001");
   cancel->callback([&program, id] {
     program.action = [&program, id] { return CancelJob(program.session, *id); };
   });

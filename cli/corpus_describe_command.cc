@@ -44,6 +44,7 @@ absl::Status DescribeCorpus(Session& session, const CorpusDescribeOptions& optio
       client.DescribeCorpus(request, [&](const v1::DescribeCorpusEvent& event) {
         board.Update("read", ProgressOf(event, "bytes"));
       });
+  board.Close();
   if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(corpus.status());
   if (session.json) {

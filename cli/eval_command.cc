@@ -104,6 +104,7 @@ absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) 
       client.Evaluate(request, [&](const v1::EvaluateEvent& event) {
         board.Update("evaluate", ProgressOf(event, "windows"));
       });
+  board.Close();
   if (Interrupted()) return absl::CancelledError("interrupted");
   RETURN_IF_ERROR(result.status());
   WarnOfRejects(*result);

@@ -19,6 +19,7 @@
 #include "client/terminal/progress_board.h"
 #include "client/terminal/source_warning.h"
 #include "client/terminal/tasks_table.h"
+#include "evaluation/tasks/task_examples.h"
 #include "evaluation/tasks/task_spec.h"
 #include "rpc/interrupt.h"
 
@@ -64,12 +65,16 @@ absl::Status List(const Session& session, const TasksOptions& options) {
   if (specs.empty()) {
     ASSIGN_OR_RETURN(specs, BuiltinTasks());
   }
+  const std::string data = session.embedded() ? options.data : "";
   if (!session.json) {
-    PrintTaskList(specs, options.data, std::cout);
+    PrintTaskList(specs, data, std::cout);
     return absl::OkStatus();
   }
   nlohmann::json list = nlohmann::json::array();
-  for (const v1::TaskSpec& spec : specs) list.push_back(nlohmann::json::parse(ToJson(spec)));
+  for (const v1::TaskSpec& spec : specs) {
+    nlohmann::json& one = list.emplace_back(nlohmann::json::parse(ToJson(spec)));
+    if (!data.empty()) one["found"] = FindExamples(spec, data).ok();
+  }
   std::cout << list.dump(2) << std::endl;
   return absl::OkStatus();
 }

@@ -28,6 +28,7 @@ struct ExplainOptions {
   std::optional<int64_t> batch, num_steps;
   std::optional<uint64_t> seed;
   int32_t excerpt_bytes = 0;
+  bool has_excerpt_bytes = false;
 
   bool describes_training() const {
     return !run.empty() || batch.has_value() || num_steps.has_value() || seed.has_value();
@@ -122,14 +123,10 @@ absl::StatusOr<nlohmann::json> StepJson(PipelineClient& client, const CorpusSubj
   json["step"] = *options.step;
   json["job"] = subject.job.id();
   json["order"] = AsJson(subject.order);
+  if (!subject.order.run.empty()) {
+    json["trained_on"] = WasTrainedOn(subject.order, *options.step);
+  }
   return json;
-}
-
-// Returns why the run has not trained on the batch of a step, to be appended to its description.
-std::string NotTrainedOn(const DataOrder& order, int64_t step) {
-  if (WasTrainedOn(order, step)) return "";
-  if (step <= *order.steps_done) return ": not trained on, skipped after a loss spike";
-  return absl::StrCat(": not trained on, the run has done ", Counted(*order.steps_done, "step"));
 }
 
 absl::Status PrintStep(PipelineClient& client, const CorpusSubject& subject,
@@ -253,15 +250,19 @@ absl::Status ExplainDocument(Session& session, PipelineClient& client,
 // Explains a dataset of fine-tuning, which no corpus job has.
 absl::Status ExplainSupervised(Session& session, const SupervisedSubject& subject,
                                const ExplainOptions& options) {
+  if (options.has_excerpt_bytes) {
+    return absl::InvalidArgumentError(
+        "--excerpt-bytes: cannot be combined with a dataset of fine-tuning, whose examples are "
+        "shown token by token; leave it out");
+  }
+  const bool with_steps = options.describes_training() || !subject.order.run.empty();
   if (!options.document.empty()) {
-    return ExplainPlace(subject, options.document, session.json, std::cout);
+    return ExplainPlace(subject, options.document, with_steps, session.json, std::cout);
   }
   if (options.instance.has_value()) {
-    return ExplainExamples(subject, {*options.instance}, session.json, std::cout);
+    return ExplainExamples(subject, *options.instance, with_steps, session.json, std::cout);
   }
-  ASSIGN_OR_RETURN(const std::vector<int64_t> instances,
-                   InstancesOfStep(subject.order, *options.step));
-  return ExplainExamples(subject, instances, session.json, std::cout);
+  return ExplainStepOfExamples(subject, *options.step, session.json, std::cout);
 }
 
 absl::Status Explain(Session& session, const ExplainOptions& options) {
@@ -342,10 +343,11 @@ void AddExplainCommand(CommandLine& program) {
   v1::ExplainInstancesRequest defaults;
   FillStatedDefaults(&defaults);
   options->excerpt_bytes = defaults.excerpt_bytes();
-  command
-      ->add_option("--excerpt-bytes", options->excerpt_bytes, "Bytes of text to show per document")
-      ->capture_default_str()
-      ->check(IntegerBetween(0, 1 << 20));
+  const CLI::Option* const excerpt = command
+                                         ->add_option("--excerpt-bytes", options->excerpt_bytes,
+                                                      "Bytes of text to show per document")
+                                         ->capture_default_str()
+                                         ->check(IntegerBetween(0, 1 << 20));
   command->footer(
       "Examples:\n"
       "  braid explain job-000001 --step 100 --run run-000001\n"
@@ -358,7 +360,8 @@ void AddExplainCommand(CommandLine& program) {
       "IN INSTANCE and IN DOCUMENT are token ranges begin:end, excluding the end. COSINE\n"
       "compares a document with its predecessor. For a document that was not trained on, the\n"
       "reason is shown.");
-  command->callback([&program, options] {
+  command->callback([&program, options, excerpt] {
+    options->has_excerpt_bytes = excerpt->count() > 0;
     program.action = [&program, options] { return Explain(program.session, *options); };
   });
 }

@@ -156,6 +156,38 @@ absl::Status ShowRejected(const RejectedRecord& record, bool json, std::ostream&
   return absl::OkStatus();
 }
 
+// Returns which steps train on an instance.
+std::string StepsText(const DataOrder& order, const std::vector<int64_t>& steps) {
+  if (!steps.empty()) {
+    return absl::StrCat("steps", order.run.empty() ? "" : " of " + order.run, ": ",
+                        absl::StrJoin(steps, ", "));
+  }
+  return order.run.empty() ? "in no step" : "not trained on by " + order.run;
+}
+
+// Prints the examples of instances, or returns them as JSON.
+absl::StatusOr<nlohmann::json> ShowExamples(const SupervisedSubject& subject,
+                                            const std::vector<int64_t>& instances, bool json,
+                                            std::ostream& out) {
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(subject.dataset_dir / "tokenizer.model"));
+  nlohmann::json list = nlohmann::json::array();
+  for (const int64_t instance : instances) {
+    ASSIGN_OR_RETURN(const auto examples, ReadStoredExamples(subject.dataset_dir, instance));
+    if (json) {
+      list.push_back({{"instance", instance}, {"examples", ExamplesJson(examples, *tokenizer)}});
+      continue;
+    }
+    out << "instance " << instance << ": " << Counted(std::ssize(examples), "example") << "\n";
+    for (const StoredExample& example : examples) {
+      out << "\ntoken " << example.begin << ": ";
+      PrintEncodedExample(example.place, example.tokens, example.targets, example.label, *tokenizer,
+                          out);
+    }
+    out << "\n";
+  }
+  return list;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
@@ -181,31 +213,37 @@ absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session
   return subject;
 }
 
-absl::Status ExplainExamples(const SupervisedSubject& subject,
-                             const std::vector<int64_t>& instances, bool json, std::ostream& out) {
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(subject.dataset_dir / "tokenizer.model"));
-  nlohmann::json list = nlohmann::json::array();
-  for (const int64_t instance : instances) {
-    ASSIGN_OR_RETURN(const auto examples, ReadStoredExamples(subject.dataset_dir, instance));
-    if (json) {
-      list.push_back({{"instance", instance}, {"examples", ExamplesJson(examples, *tokenizer)}});
-      continue;
-    }
-    out << "instance " << instance << ": " << Counted(std::ssize(examples), "example") << "\n";
-    for (const StoredExample& example : examples) {
-      out << "\ntoken " << example.begin << ": ";
-      PrintEncodedExample(example.place, example.tokens, example.targets, example.label, *tokenizer,
-                          out);
-    }
-    out << "\n";
+absl::Status ExplainExamples(const SupervisedSubject& subject, int64_t instance, bool with_steps,
+                             bool json, std::ostream& out) {
+  ASSIGN_OR_RETURN(nlohmann::json list, ShowExamples(subject, {instance}, json, out));
+  const std::vector<int64_t> steps = StepsOfInstance(subject.order, instance);
+  if (json) {
+    if (with_steps) list[0]["steps"] = steps;
+    out << nlohmann::json{{"instances", list}}.dump(1) << "\n";
+  } else if (with_steps) {
+    out << StepsText(subject.order, steps) << "\n";
   }
-  if (json) out << nlohmann::json{{"instances", list}}.dump(1) << "\n";
   out << std::flush;
   return absl::OkStatus();
 }
 
-absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place, bool json,
-                          std::ostream& out) {
+absl::Status ExplainStepOfExamples(const SupervisedSubject& subject, int64_t step, bool json,
+                                   std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> instances, InstancesOfStep(subject.order, step));
+  const std::string not_trained_on = NotTrainedOn(subject.order, step);
+  if (!not_trained_on.empty() && !json) out << "step " << step << not_trained_on << "\n\n";
+  ASSIGN_OR_RETURN(const nlohmann::json list, ShowExamples(subject, instances, json, out));
+  if (json) {
+    nlohmann::json object = {{"step", step}, {"instances", list}};
+    if (!subject.order.run.empty()) object["trained_on"] = not_trained_on.empty();
+    out << object.dump(1) << "\n";
+  }
+  out << std::flush;
+  return absl::OkStatus();
+}
+
+absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place,
+                          bool with_steps, bool json, std::ostream& out) {
   ASSIGN_OR_RETURN(const Provenance provenance,
                    Provenance::Open(subject.dataset_dir / "provenance"));
   const std::optional<uint32_t> example = provenance.FindDocument(place);
@@ -222,19 +260,14 @@ absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& p
   nlohmann::json list = nlohmann::json::array();
   for (const ProvenanceSpan& span : provenance.Document(*example)) {
     const std::vector<int64_t> steps = StepsOfInstance(subject.order, span.instance);
-    list.push_back({{"instance", span.instance},
-                    {"begin", span.instance_offset},
-                    {"length", span.length},
-                    {"steps", steps}});
+    nlohmann::json one = {
+        {"instance", span.instance}, {"begin", span.instance_offset}, {"length", span.length}};
+    if (with_steps) one["steps"] = steps;
+    list.push_back(std::move(one));
     if (json) continue;
     out << place << ": instance " << span.instance << ", tokens " << span.instance_offset << ":"
         << span.instance_offset + span.length << "\n";
-    if (subject.order.run.empty()) continue;
-    if (steps.empty()) {
-      out << "not trained on by " << subject.order.run << "\n";
-    } else {
-      out << "steps of " << subject.order.run << ": " << absl::StrJoin(steps, ", ") << "\n";
-    }
+    if (with_steps) out << StepsText(subject.order, steps) << "\n";
   }
   if (json) out << nlohmann::json{{"document", place}, {"spans", list}}.dump(1) << "\n";
   out << std::flush;

@@ -8,7 +8,6 @@
 #include <optional>
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/data_order.h"
@@ -27,15 +26,19 @@ struct SupervisedSubject {
 absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session,
                                                                 const std::string& id);
 
-// Prints the examples of instances token by token, or as JSON. Errors: those of
-// ReadStoredExamples and Tokenizer::Load.
-absl::Status ExplainExamples(const SupervisedSubject& subject,
-                             const std::vector<int64_t>& instances, bool json, std::ostream& out);
+// Print the examples of an instance, or of the instances of a step, token by token, or as JSON.
+// With `with_steps`, also the steps that train on the instance. Errors: those of ReadStoredExamples,
+// Tokenizer::Load and InstancesOfStep.
+absl::Status ExplainExamples(const SupervisedSubject& subject, int64_t instance, bool with_steps,
+                             bool json, std::ostream& out);
+absl::Status ExplainStepOfExamples(const SupervisedSubject& subject, int64_t step, bool json,
+                                   std::ostream& out);
 
-// Prints the instance of the example with this place, "FILE:LINE", and the steps that train on it,
-// or the domain of a held-out one. NOT_FOUND, with similar places, for an unknown one.
-absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place, bool json,
-                          std::ostream& out);
+// Prints the instance of the example with this place, "FILE:LINE", and with `with_steps` the steps
+// that train on it, or the domain of a held-out one. NOT_FOUND, with similar places, for an unknown
+// one.
+absl::Status ExplainPlace(const SupervisedSubject& subject, const std::string& place,
+                          bool with_steps, bool json, std::ostream& out);
 
 }  // namespace braid
 

@@ -52,14 +52,20 @@ absl::StatusOr<std::string> BakedPrompt(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
-// Prints why experts that tokens choose are not a stock Mixtral; nothing when the checkpoint, such
+// Warns of a layout that no stock program runs. Why experts that tokens choose are not a stock
+// Mixtral is not said when the checkpoint, such
 // as one on a server, cannot be read from here.
-void PrintExpertLayout(const v1::ExportResponse& response, std::ostream& out) {
+void WarnOfLayout(const v1::ExportResponse& response, std::ostream& out) {
+  if (response.architecture().starts_with("BraidMixedLayers")) {
+    out << "braid: warning: no stock program runs a model whose layers mix; 'braid import' reads "
+           "it back, and docs/formats/export.md describes the files"
+        << std::endl;
+  }
   if (!response.architecture().starts_with("BraidSoftMoe")) return;
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(response.source().checkpoint());
   if (!state.ok() || state->model.routing().router() != v1::TOKEN_CHOICE) return;
-  out << "not a stock Mixtral, since " << WhyNotMixtral(state->model)
-      << "; modeling_braid.py runs the layout, which docs/formats/export.md describes\n";
+  out << "braid: warning: not a stock Mixtral, since " << WhyNotMixtral(state->model)
+      << "; modeling_braid.py runs the layout, which docs/formats/export.md describes" << std::endl;
 }
 
 // Returns the JSON object in a file; an empty one where there is none.
@@ -95,11 +101,6 @@ void WarnOfMissingTokenizerJson(const v1::ExportResponse& response, std::ostream
 void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
   out << "wrote " << response.output_dir() << ": " << response.architecture() << ", "
       << response.num_parameters() << " parameters of step " << response.source().step() << "\n";
-  if (response.architecture().starts_with("BraidMixedLayers")) {
-    out << "no stock program runs a model whose layers mix; 'braid import' reads it back, and "
-           "docs/formats/export.md describes the files\n";
-  }
-  PrintExpertLayout(response, out);
   if (response.num_merged_tensors() > 0) {
     out << absl::StrFormat(
         "merged adapters into %s; logits differ by at most %.1e of their range\n",
@@ -134,6 +135,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   ASSIGN_OR_RETURN(const v1::ExportResponse response, UnlessInterrupted(client.Export(request)));
   SourceWarning(std::cerr).Show(response.source());
   WarnOfMask(response.output_dir(), std::cerr);
+  WarnOfLayout(response, std::cerr);
   WarnOfMissingTokenizerJson(response, std::cerr);
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;

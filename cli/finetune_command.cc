@@ -57,6 +57,7 @@ absl::Status DryRun(Session& session, const v1::RunSpec& resolved, const Finetun
   if (session.json) {
     nlohmann::json json = FinetunePlanJson(data, num_steps);
     json["forecast"] = nlohmann::json::parse(ToJson(model.forecast()));
+    json["num_parameters"] = model.num_parameters();
     std::cout << json.dump(1) << std::endl;
     return absl::OkStatus();
   }

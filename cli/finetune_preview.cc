@@ -244,7 +244,18 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
                         {"targets", targets}});
     if (plan.labels) examples.back()["label"] = plan.training.examples[i].label;
   }
+  nlohmann::json sources = nlohmann::json::array();
+  for (size_t i = 0; i < data.sources.size(); ++i) {
+    const RecordSource& source = data.sources[i];
+    sources.push_back({{"path", source.path},
+                       {"format", source.format},
+                       {"num_records", source.num_records},
+                       {"task_share", source.task_share},
+                       {"weight", source.weight},
+                       {"num_examples", plan.counts.of_source[i]}});
+  }
   nlohmann::json plan_json = {{"model", data.start.checkpoint.string()},
+                              {"sources", sources},
                               {"template", data.settings.encoding.chat.name},
                               {"model_template", ModelTemplate(data)},
                               {"num_records", plan.counts.num_records},
@@ -252,7 +263,11 @@ nlohmann::json FinetunePlanJson(const FinetuneData& data, int64_t num_steps) {
                               {"num_validation_examples", plan.validation.examples.size()},
                               {"num_tokens", plan.counts.num_tokens},
                               {"num_targets", plan.counts.num_targets},
+                              {"num_longest", plan.counts.num_longest},
                               {"num_cut", plan.counts.num_cut},
+                              {"num_cut_tokens", plan.counts.num_cut_tokens},
+                              {"num_cut_answers", plan.counts.num_cut_answers},
+                              {"num_control_texts", plan.counts.num_control_texts},
                               {"num_duplicates", plan.counts.num_duplicates},
                               {"num_evaluated", plan.counts.num_evaluated},
                               {"rejected", plan.counts.rejected},

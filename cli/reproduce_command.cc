@@ -383,7 +383,7 @@ void AddReproduceCommand(CommandLine& program) {
       "  braid reproduce corpus/ --paper lory --routers\n"
       "  braid reproduce corpus/ --paper smoe-dropout --arms smoe-dropout,dense-dropout\n"
       "  braid reproduce corpus/ --paper emoe --tasks downstream/ --quick\n"
-      "  braid --server head:7000 reproduce /data/corpus --full --hosts a:16,b:16\n"
+      "  braid --server 127.0.0.1:7077 reproduce /data/corpus --full --hosts a:16,b:16\n"
       "  braid reproduce books.jsonl.zst code.jsonl --full --seeds 5");
   command->callback([&program, options] {
     program.action = [&program, options] {

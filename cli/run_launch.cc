@@ -40,6 +40,7 @@ absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
               << std::endl;
     ASSIGN_OR_RETURN(run, FollowRun(client, run.id(), run.id(), board));
   }
+  board.Close();
   // A run that failed or was stopped is printed too, since a script needs its id.
   if (session.json) std::cout << ToPrettyJson(run) << std::endl;
   if (wait) RETURN_IF_ERROR(RunOutcome(run));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "control/supervision/run_history.h"
 #include "proto/state_name.h"
@@ -64,6 +65,12 @@ void TakeFromRun(const v1::Run& run, std::span<const v1::LossSpike> spikes, Data
 int64_t NumSteps(const DataOrder& order) {
   if (order.num_steps > 0) return order.num_steps;
   return (order.num_instances + order.global_batch_size - 1) / order.global_batch_size;
+}
+
+std::string NotTrainedOn(const DataOrder& order, int64_t step) {
+  if (WasTrainedOn(order, step)) return "";
+  if (step <= *order.steps_done) return ": not trained on, skipped after a loss spike";
+  return absl::StrCat(": not trained on, the run has done ", Counted(*order.steps_done, "step"));
 }
 
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step) {

@@ -57,6 +57,10 @@ int64_t NumSteps(const DataOrder& order);
 // loss spike made it skip the batch. True when the order does not describe a run that was started.
 bool WasTrainedOn(const DataOrder& order, int64_t step);
 
+// Returns why the run has not trained on the batch of a step, to be appended to its description: ""
+// where it has.
+std::string NotTrainedOn(const DataOrder& order, int64_t step);
+
 // Returns the instances of this dataset in a step, by position in the global batch. InvalidArgument
 // unless 1 <= step <= NumSteps(order).
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step);

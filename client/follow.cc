@@ -185,7 +185,8 @@ absl::StatusOr<v1::Job> FollowJob(PipelineClient& client, const std::string& id,
   if (Interrupted()) {
     if (!client.in_process()) return StoppedWatching(id);
     return absl::CancelledError(
-        absl::StrCat("interrupted; resume it with: braid resume ", id, " --wait"));
+        absl::StrCat("interrupted; unless another process runs it, resume it with: braid resume ",
+                     id, " --wait"));
   }
   absl::StatusOr<v1::Job> job = watched.ok() ? client.GetJob(id) : watched;
   if (job.ok()) return job;

@@ -73,7 +73,7 @@ absl::StatusOr<v1::Run> PollRun(TrainingClient& client, const std::string& id,
 
 absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::string& id) {
   LossHistory history = HistoryOf(client, id);
-  ScreenBlock screen(std::cout);
+  ScreenBlock screen(std::cout, STDOUT_FILENO);
   std::vector<std::string> lines;
   const auto show = [&](const v1::Run& run) {
     if (run.has_latest()) history.Add(run.latest());
@@ -81,10 +81,14 @@ absl::StatusOr<v1::Run> ShowRunOnScreen(TrainingClient& client, const std::strin
     lines = RunLines(run, history, UnixTime(), TerminalWidth(STDOUT_FILENO) - 1);
     screen.Draw(lines);
   };
-  return PollRun(client, id, show, [&] {
+  absl::StatusOr<v1::Run> run = PollRun(client, id, show, [&] {
     lines.emplace_back(kServiceAwayText);
     screen.Draw(lines);
   });
+  // All lines, also those for which the screen had no room.
+  screen.Erase();
+  ScreenBlock(std::cout).Draw(lines);
+  return run;
 }
 
 absl::StatusOr<v1::Run> PrintRunChanges(TrainingClient& client, const std::string& id) {

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <system_error>
 
@@ -16,9 +17,9 @@ namespace {
 
 absl::StatusOr<std::string> CheckToken(const std::string& text, const std::string& where) {
   std::string token(absl::StripAsciiWhitespace(text));
-  if (!SplitToken(token).secret.empty() && token.find_first_of(" \t\r\n") == std::string::npos) {
-    return token;
-  }
+  // gRPC ends the program when the value of a header has other bytes.
+  const bool is_printable = std::ranges::all_of(token, absl::ascii_isgraph);
+  if (!SplitToken(token).secret.empty() && is_printable) return token;
   return absl::InvalidArgumentError(absl::StrCat(
       where,
       ": got text that is not a token, expected braid_... as printed by 'braid token create'"));

@@ -96,7 +96,10 @@ absl::StatusOr<int> ConnectTcp(const std::string& address, int seconds) {
   int error_number = 0;
   for (; list != nullptr; list = list->ai_next) {
     const int descriptor = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (descriptor < 0) continue;
+    if (descriptor < 0) {
+      error_number = errno;
+      continue;
+    }
     const timeval limit = {seconds, 0};
     // It limits connect() as well, which then fails with EINPROGRESS (socket(7)).
     setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));

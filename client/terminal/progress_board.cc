@@ -60,7 +60,7 @@ std::string FormatProgress(const std::string& name, const Progress& progress,
 ProgressBoard::ProgressBoard(std::ostream& out, bool terminal)
     : out_(out), terminal_(terminal), screen_(out, STDERR_FILENO) {}
 
-ProgressBoard::~ProgressBoard() { Draw(); }
+ProgressBoard::~ProgressBoard() { Close(); }
 
 void ProgressBoard::Update(const std::string& name, const Progress& progress) {
   Row& row = FindOrAdd(name);
@@ -86,6 +86,12 @@ void ProgressBoard::Finish(const std::string& name, const std::string& message) 
   std::erase_if(rows_, [&](const Row& row) { return row.name == name; });
   PrintLine(name, message);
   Draw();
+}
+
+void ProgressBoard::Close() {
+  Draw();
+  screen_.Keep();
+  rows_.clear();
 }
 
 void ProgressBoard::PrintLine(const std::string& name, const std::string& message) {

@@ -59,6 +59,9 @@ class ProgressBoard {
   void Note(const std::string& name, const std::string& message);
   // Replaces the row with a final line "name  message".
   void Finish(const std::string& name, const std::string& message);
+  // Leaves the rows on the screen and forgets them. Without it, text that is printed while rows are
+  // shown is overwritten when they are redrawn, at the latest by the destructor.
+  void Close();
 
  private:
   struct Row {

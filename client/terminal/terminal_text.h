@@ -72,6 +72,8 @@ class ScreenBlock {
   void Draw(const std::vector<std::string>& lines);
   // Removes the drawn lines.
   void Erase();
+  // Leaves the drawn lines on the screen: other text, or the next block, follows them.
+  void Keep() { lines_drawn_ = 0; }
 
  private:
   std::ostream& out_;

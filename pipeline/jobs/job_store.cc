@@ -237,6 +237,10 @@ absl::StatusOr<v1::Job> JobStore::Resume(const std::string& id, int64_t max_unfi
   return Transact([&]() -> absl::StatusOr<v1::Job> {
     ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
     ASSIGN_OR_RETURN(v1::Job job, table_.Read(number));
+    if (job.state() == v1::JOB_RUNNING && table_.CancelRequested(number)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(id, " is being canceled; resume it when it has stopped"));
+    }
     if (job.state() == v1::JOB_QUEUED || job.state() == v1::JOB_RUNNING) return job;
     if (job.state() == v1::JOB_SUCCEEDED) {
       return absl::FailedPreconditionError(

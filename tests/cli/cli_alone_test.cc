@@ -111,7 +111,7 @@ TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
   EXPECT_THAT(split.output, HasSubstr("split in "));
   const Outcome layout = Braid({"export", other, "-o", (root_ / "other-hf").string()});
   ASSERT_EQ(layout.exit_code, 0) << layout.errors;
-  EXPECT_THAT(layout.output, HasSubstr("not a stock Mixtral, since the gate is COSINE, expected "
+  EXPECT_THAT(layout.errors, HasSubstr("not a stock Mixtral, since the gate is COSINE, expected "
                                        "LINEAR or FROZEN"));
 }
 

@@ -74,7 +74,9 @@ TEST_F(PromptBatchTest, RetriesWhenTheServerIsFullAndReportsItOnce) {
   service_.full = 5;
   ASSERT_TRUE(Json({"a", "b", "c", "d"}, 3).ok());
   EXPECT_EQ(service_.calls, 9);
-  EXPECT_THAT(notes_.str(), HasSubstr("is full; retrying: the queue is full"));
+  const std::string notes = notes_.str(), note = "is full; retrying: the queue is full";
+  EXPECT_THAT(notes, HasSubstr(note));
+  EXPECT_EQ(notes.find(note), notes.rfind(note)) << notes;
   answers_.str(out_.str());
   for (const char* text : {"a", "b", "c", "d"}) EXPECT_EQ(Line()["text"], text);
 }

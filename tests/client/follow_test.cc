@@ -268,7 +268,8 @@ TEST_F(FollowTest, AnInterruptNamesTheCommandsForWhatContinues) {
                            "stopped watching; job-000001 continues; follow it with: braid status "
                            "job-000001 --watch; stop it with: braid cancel job-000001"));
   EXPECT_EQ(of_this_process,
-            absl::CancelledError("interrupted; resume it with: braid resume job-000001 --wait"));
+            absl::CancelledError("interrupted; unless another process runs it, resume it with: "
+                                 "braid resume job-000001 --wait"));
   EXPECT_EQ(run, absl::CancelledError(
                      "stopped watching; run-000001 continues; follow it with: braid status "
                      "run-000001 --watch; stop it with: braid stop run-000001"));

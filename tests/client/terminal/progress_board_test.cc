@@ -112,5 +112,16 @@ TEST(ProgressBoardTest, TerminalRowsAreRedrawnInPlace) {
   EXPECT_THAT(out.str(), HasSubstr("\x1b[1A\x1b[2K"));
 }
 
+TEST(ProgressBoardTest, TextAfterCloseStays) {
+  std::ostringstream out;
+  {
+    ProgressBoard board(out, /*terminal=*/true);
+    board.Update("a", {.done = 1, .total = 2, .unit = "x"});
+    board.Close();
+    out << "result\n";
+  }
+  EXPECT_TRUE(out.str().ends_with("result\n")) << out.str();
+}
+
 }  // namespace progress_board_test
 }  // namespace braid

@@ -126,6 +126,8 @@ TEST_F(JobStoreTest, CancelsAQueuedJobAtOnceAndMarksARunningOne) {
   EXPECT_FALSE(*store_->CancelRequested(running));
   EXPECT_EQ(store_->RequestCancel(running)->state(), v1::JOB_RUNNING);
   EXPECT_TRUE(*store_->CancelRequested(running));
+  // It will stop, so a resumption now would be lost.
+  EXPECT_EQ(store_->Resume(running).status().code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(store_->MarkCancelled(running).ok());
   EXPECT_EQ(store_->Resume(running)->state(), v1::JOB_QUEUED);
   EXPECT_FALSE(*store_->CancelRequested(running));

@@ -10,7 +10,7 @@
 #include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/document_mask.h"
-#include "model/kernels/causal_attention.h"
+#include "model/kernels/cached_attention.h"
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/layer_norm.h"
 #include "model/layer_mixing.h"
@@ -37,24 +37,6 @@ at::Tensor LearnedPositions(const Rows& rows) {
   const int64_t first = rows.position - rows.visible.begin;
   const at::Tensor positions = at::arange(first, first + rows.count, rows.ids.options());
   return rows.visible.first.defined() ? positions - rows.visible.first : positions;
-}
-
-// Attends the positions of `rows` after appending their keys and values to the cache; qkv
-// [n, (H + 2 Hkv) hd] -> [n, H hd].
-at::Tensor AttendCached(const ModelTensors& model, const at::Tensor& qkv, const Rows& rows,
-                        const LayerState& layer) {
-  const VisibleTokens& visible = rows.visible;
-  const int64_t end = rows.position + rows.count;
-  const RotatedHeads heads = RotateHeads(qkv.unsqueeze(0), model.tables, rows.position);
-  // Keys are cached after rotation by their absolute positions, so no step rotates them again.
-  layer.keys.narrow(1, rows.position, rows.count).copy_(heads.k[0]);
-  layer.values.narrow(1, rows.position, rows.count).copy_(heads.v[0]);
-  const int64_t seen = end - visible.begin;
-  return CausalAttend(heads.q[0], layer.keys.narrow(1, visible.begin, seen),
-                      layer.values.narrow(1, visible.begin, seen),
-                      visible.first.defined() ? visible.first.unsqueeze(0) : visible.first)
-      .transpose(0, 1)
-      .reshape({rows.count, -1});
 }
 
 // Returns f(i, row) for all i and the first row of each, one after the other.
@@ -85,7 +67,10 @@ at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
   const LayerWeights& w = model.weights.layers[layer];
   const at::Tensor qkv = ProjectQkv(model.config, w, h);
   const at::Tensor mixed = ForEach(all, [&](size_t i, int64_t row) {
-    return AttendCached(model, qkv.narrow(0, row, all[i].count), all[i], *states[i]);
+    const LayerState& state = *states[i];
+    const VisibleTokens& visible = all[i].visible;
+    return AttendToCache(qkv.narrow(0, row, all[i].count), model.tables,
+                         {state.keys, state.values, all[i].position, visible.begin, visible.first});
   });
   const at::Tensor middle = AddAttention(w, h, mixed);
   const at::Tensor x = Normalize(middle, w.ffn_norm, model.config.norm_epsilon());

@@ -2,7 +2,7 @@
 #ifndef BRAID_MODEL_TENSOR_GUARD_H_
 #define BRAID_MODEL_TENSOR_GUARD_H_
 
-#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <exception>
@@ -34,11 +34,11 @@ absl::StatusOr<T> CatchTensorErrors(Body body) {
   }
 }
 
-// Same as CatchTensorErrors, with autograd disabled.
+// Same as CatchTensorErrors, without autograd: tensors that `body` makes must not be used with it.
 template <class T, class Body>
 absl::StatusOr<T> WithoutGradients(Body body) {
   return CatchTensorErrors<T>([&] {
-    const at::NoGradGuard guard;
+    const c10::InferenceMode guard;
     return body();
   });
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "model/kernels/head_chunks.h"
+#include "model/kernels/product.h"
 #include "model/kernels/phase_times.h"
 #include "model/kernels/vector_kernels.h"
 
@@ -276,7 +277,7 @@ CrossEntropyResult CrossEntropy(const at::Tensor& hidden, const at::Tensor& head
 }
 
 at::Tensor HeadLogits(const at::Tensor& hidden, const at::Tensor& head, double soft_cap) {
-  at::Tensor logits = at::mm(hidden, head.t());
+  at::Tensor logits = Product(hidden, head.t());
   return soft_cap == 0 ? logits : logits.div_(soft_cap).tanh_().mul_(soft_cap);
 }
 

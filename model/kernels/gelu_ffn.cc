@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "model/kernels/phase_times.h"
+#include "model/kernels/product.h"
 
 namespace braid {
 
@@ -10,11 +11,11 @@ at::Tensor Gelu(const at::Tensor& x) { return at::gelu(x, "tanh"); }
 
 at::Tensor GeluFfn(const at::Tensor& x, const GeluFfnWeights& weights, const FfnDropout& dropout) {
   const ScopedPhase phase(Phase::kFfn);
-  at::Tensor hidden = Gelu(at::addmm(weights.up_bias, x, weights.up.t()));
+  at::Tensor hidden = Gelu(AddProduct(weights.up_bias, x, weights.up.t()));
   if (dropout.drops()) {
     hidden = hidden * DropoutFactors(dropout, weights.down.size(0), x.options());
   }
-  return at::addmm(weights.down_bias, hidden, weights.down);
+  return AddProduct(weights.down_bias, hidden, weights.down);
 }
 
 at::Tensor AdaptedGeluFfn(const at::Tensor& x, const GeluFfnWeights& weights,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/kernels/gradient_accumulator.h"
+#include "model/kernels/product.h"
 #include "model/kernels/scratch.h"
 #include "model/kernels/small_gemm.h"
 #include "model/kernels/token_panels.h"
@@ -173,7 +174,7 @@ bool CanUsePanels(const at::Tensor& x, const at::Tensor& weight) {
 
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& added) {
   if (!CanUsePanels(x, weight)) {
-    return added.defined() ? at::addmm(added, x, weight.t()) : at::mm(x, weight.t());
+    return added.defined() ? AddProduct(added, x, weight.t()) : Product(x, weight.t());
   }
   // Autograd functions accept no undefined tensor.
   return LinearFunction::apply(x.contiguous(), weight,

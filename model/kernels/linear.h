@@ -11,7 +11,8 @@ namespace braid {
 // Returns y [T, out] for x [T, in], W [out, in], and `added` [out], [T, out] or undefined.
 // Differentiable in all three. In single precision on a processor, at least 64 tokens are
 // multiplied with a contiguous matrix of up to 2^17 elements in panels of 64 (token_panels.h),
-// because BLAS spends much of its time on copies of operands that small; BLAS computes all others.
+// because BLAS spends much of its time on copies of operands that small; Product computes all
+// others.
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& added);
 
 // Returns dy W, the gradient of x, for dy [T, out]; without gradient itself.

@@ -4,6 +4,7 @@
 
 #include "model/config/document_config.h"
 #include "model/kernels/gelu_ffn.h"
+#include "model/kernels/product.h"
 #include "model/kernels/swiglu.h"
 #include "model/routing/document_pools.h"
 #include "model/routing/expert_choice.h"
@@ -47,7 +48,7 @@ class DenseIncremental final : public PositionWiseFfn {
     if (w.up_bias.defined()) {
       return h + GeluFfn(x, {w.gate_up, w.up_bias, w.down, w.down_bias});
     }
-    return at::addmm(h, SwiGluForward(at::mm(x, w.gate_up.t())), w.down);
+    return AddProduct(h, SwiGluForward(Product(x, w.gate_up.t())), w.down);
   }
 
   const FfnWeights weights_;

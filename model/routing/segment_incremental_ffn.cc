@@ -12,6 +12,7 @@
 #include "model/config/document_config.h"
 #include "model/config/model_config.h"
 #include "model/config/segment_starts.h"
+#include "model/kernels/product.h"
 #include "model/kernels/soft_merge.h"
 #include "model/kernels/swiglu.h"
 #include "model/routing/expert_choice.h"
@@ -106,7 +107,7 @@ class SegmentIncremental final : public IncrementalFfn {
 
     // Returns h + FFN(x) for h and x [n, D].
     at::Tensor Add(const at::Tensor& h, const at::Tensor& x) const {
-      return at::addmm(h, SwiGluForward(at::mm(x, gate_up.t())), down);
+      return AddProduct(h, SwiGluForward(Product(x, gate_up.t())), down);
     }
   };
 

@@ -12,6 +12,7 @@
 #include "model/kernels/fused_ffn_function.h"
 #include "model/kernels/gelu_ffn.h"
 #include "model/kernels/phase_times.h"
+#include "model/kernels/product.h"
 #include "model/kernels/routed_ffn_function.h"
 #include "model/routing/gate_noise.h"
 #include "model/routing/routing_weights.h"
@@ -76,8 +77,8 @@ std::vector<ExpertRows> RowsOfExperts(const at::Tensor& chosen, int64_t num_expe
 // two kinds by expert, [F, D] each.
 at::Tensor HiddenValues(const at::Tensor& x, const std::vector<std::vector<at::Tensor>>& up,
                         const std::vector<at::Tensor>& biases, int64_t e) {
-  if (!biases.empty()) return Gelu(at::addmm(biases[e], x, up[0][e].t()));
-  return at::silu(at::mm(x, up[0][e].t())) * at::mm(x, up[1][e].t());
+  if (!biases.empty()) return Gelu(AddProduct(biases[e], x, up[0][e].t()));
+  return at::silu(Product(x, up[0][e].t())) * Product(x, up[1][e].t());
 }
 
 // The definition, for any type and device, without the output bias. Gradients of the experts are
@@ -106,7 +107,7 @@ at::Tensor ExpertByExpert(const at::Tensor& x, const TokenChoice& choice,
     if (factors.defined()) {
       hidden = hidden * factors.index_select(0, tokens).narrow(1, e * units, units);
     }
-    at::Tensor out = at::mm(hidden, down[e]);
+    at::Tensor out = Product(hidden, down[e]);
     if (choice.weights.defined()) {
       const at::Tensor weights = choice.weights.flatten().index_select(0, indices(rows[e].places));
       out = out * weights.unsqueeze(1);

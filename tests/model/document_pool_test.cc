@@ -142,10 +142,10 @@ TEST_P(DocumentPoolModelTest, DecodingEqualsTheFullPass) {
   const auto decoder = model_->NewDecoder(MergeMode::kSegment);
   std::vector<float> logits = decoder->Prefill(std::span(tokens_).first(6)).value();
   for (size_t t = 6; t < tokens_.size(); ++t) {
-    EXPECT_LT(MaxDifference(logits, row(full, t - 1)), 2e-5) << t;
+    EXPECT_LT(MaxDifference(logits, row(full, t - 1)), 5e-5) << t;
     logits = decoder->Step(tokens_[t]).value();
   }
-  EXPECT_LT(MaxDifference(logits, row(full, kLength - 1)), 2e-5);
+  EXPECT_LT(MaxDifference(logits, row(full, kLength - 1)), 5e-5);
   // A prompt that shares a beginning of any length.
   const std::vector<int32_t> other = TextOf(8);
   for (size_t common = 1; common + 1 < tokens_.size(); ++common) {
@@ -153,7 +153,7 @@ TEST_P(DocumentPoolModelTest, DecodingEqualsTheFullPass) {
     prompt.insert(prompt.end(), other.begin() + static_cast<int64_t>(common), other.end());
     ASSERT_TRUE(decoder->Prefill(tokens_).ok());
     const std::vector<float> last = decoder->Prefill(prompt).value();
-    EXPECT_LT(MaxDifference(last, row(model_->Logits(prompt, 1).value(), kLength - 1)), 2e-5)
+    EXPECT_LT(MaxDifference(last, row(model_->Logits(prompt, 1).value(), kLength - 1)), 5e-5)
         << common;
     EXPECT_GE(decoder->reused_tokens(), static_cast<int64_t>(common));
   }

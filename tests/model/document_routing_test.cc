@@ -143,7 +143,7 @@ TEST_F(DocumentRoutingTest, DecoderEqualsForward) {
       const auto decoder = model->NewDecoder(MergeMode::kSegment);
       std::vector<float> logits = decoder->Prefill(std::span(tokens).first(prompt)).value();
       for (size_t i = prompt; i <= tokens.size(); ++i) {
-        EXPECT_LT(MaxDifference(logits, Rows(all, i - 1, i, kVocab)), 2e-5) << prompt << " " << i;
+        EXPECT_LT(MaxDifference(logits, Rows(all, i - 1, i, kVocab)), 5e-5) << prompt << " " << i;
         if (i < tokens.size()) logits = decoder->Step(tokens[i]).value();
       }
     }

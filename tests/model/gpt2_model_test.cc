@@ -161,14 +161,14 @@ TEST_F(Gpt2ModelTest, DecodingEqualsTheFullPass) {
     };
     const auto decoder = model->NewDecoder(MergeMode::kPrompt);
     const std::span<const int32_t> all(tokens);
-    EXPECT_LT(MaxDifference(decoder->Prefill(all.first(7)).value(), row(6)), 1e-5);
+    EXPECT_LT(MaxDifference(decoder->Prefill(all.first(7)).value(), row(6)), 3e-5);
     for (size_t t = 7; t < kLength; ++t) {
-      EXPECT_LT(MaxDifference(decoder->Step(tokens[t]).value(), row(t)), 1e-5) << t;
+      EXPECT_LT(MaxDifference(decoder->Step(tokens[t]).value(), row(t)), 3e-5) << t;
     }
     EXPECT_FALSE(decoder->Step(0).ok()) << "there are 24 positions";
     // A prompt that shares a prefix.
-    EXPECT_LT(MaxDifference(decoder->Prefill(all.first(12)).value(), row(11)), 1e-5);
-    EXPECT_LT(MaxDifference(decoder->Step(tokens[12]).value(), row(12)), 1e-5);
+    EXPECT_LT(MaxDifference(decoder->Prefill(all.first(12)).value(), row(11)), 3e-5);
+    EXPECT_LT(MaxDifference(decoder->Step(tokens[12]).value(), row(12)), 3e-5);
   }
 }
 
@@ -187,7 +187,7 @@ TEST_F(Gpt2ModelTest, SequencesOfDifferentLengthsStepTogether) {
   for (const auto& decoder : together) decoders.push_back(decoder.get());
   const auto logits = model->StepTogether(decoders, next).value();
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_LT(MaxDifference(logits[i], alone[i]->Step(next[i]).value()), 1e-5) << i;
+    EXPECT_LT(MaxDifference(logits[i], alone[i]->Step(next[i]).value()), 3e-5) << i;
   }
 }
 

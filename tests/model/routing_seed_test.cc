@@ -57,7 +57,7 @@ TEST(RoutingSeedTest, ChoosesAlikeEverywhere) {
   std::vector<float> logits = decoder->Prefill(std::span(tokens).first(9)).value();
   for (size_t i = 9; i <= tokens.size(); ++i) {
     const std::vector<float> row(seven.begin() + (i - 1) * 50, seven.begin() + i * 50);
-    EXPECT_LT(MaxDifference(logits, row), 2e-5) << i;
+    EXPECT_LT(MaxDifference(logits, row), 5e-5) << i;
     if (i == tokens.size()) break;
     if (i == 15) {
       const std::vector<std::vector<int32_t>> next = {{tokens[i], tokens[i + 1]}};

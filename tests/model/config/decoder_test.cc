@@ -106,7 +106,7 @@ class DecoderTest : public testing::Test {
       const std::vector<int32_t> tokens = RandomTokens(count, kVocab, &random_);
       const auto logits = model.StepTogether(decoders, tokens).value();
       for (size_t i = 0; i < count; ++i) {
-        ASSERT_LT(MaxDifference(logits[i], in_turn[i]->Step(tokens[i]).value()), 1e-5)
+        ASSERT_LT(MaxDifference(logits[i], in_turn[i]->Step(tokens[i]).value()), 3e-5)
             << "step " << step << ", sequence " << i << " of " << count;
       }
     }

@@ -92,6 +92,11 @@ at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
 // positions that follow. Positions of an example that began earlier take its choice.
 MixingChoice ChooseLayers(const LayerMixer& mixer, const ModelTensors& model, int layer,
                           const at::Tensor& z, const Rows& rows, MixingState* state) {
+  const bool continues = rows.visible.begin < rows.position && !rows.visible.first.defined();
+  if (MixesByPrompt(model.config) && continues) {
+    return {state->choice.chosen.expand({rows.count, -1}),
+            state->choice.weights.expand({rows.count, -1})};
+  }
   at::Tensor first = at::full({1, rows.count}, rows.visible.begin, at::kLong);
   if (rows.visible.first.defined()) first = first + rows.visible.first.to(at::kCPU).unsqueeze(0);
   const at::Tensor earlier = first.lt(rows.position).flatten().to(z.device());
@@ -142,6 +147,11 @@ at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer
   }
   at::Tensor sum = own;
   for (const auto& [other, group] : takers) {
+    if (all.size() == 1) {  // all rows, in order
+      const at::Tensor output = RunLayer(model, other, z, group.rows, group.states);
+      sum = sum + group.coefficients[0].unsqueeze(1) * (output - own);
+      continue;
+    }
     const at::Tensor index = at::cat(group.index);
     const at::Tensor output =
         RunLayer(model, other, z.index_select(0, index), group.rows, group.states);

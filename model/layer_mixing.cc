@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/splitmix.h"
 #include "model/config/layer_mixing_config.h"
@@ -221,9 +222,10 @@ std::vector<MixedPart> LayerMixer::PartsOf(int layer, const MixingChoice& choice
   const bool fixed = mixing.gate() == Mixing::FIXED;
   std::vector<MixedPart> parts;
   const auto add = [&](int other, int32_t index) {
+    if (other == layer) return;
     const at::Tensor uses = choice.chosen.eq(index);
     std::vector<int64_t> sequences = SequencesWith(uses.any(1), batch);
-    if (other == layer || sequences.empty()) return;
+    if (sequences.empty()) return;
     const at::Tensor weights = (choice.weights * uses.to(choice.weights.dtype())).sum(1);
     const at::Tensor coefficients =
         weights_.alpha.defined() ? weights * (1 - weights_.alpha) : weights * (1 - mixing.alpha());
@@ -235,7 +237,12 @@ std::vector<MixedPart> LayerMixer::PartsOf(int layer, const MixingChoice& choice
     add(other, other);
     return parts;
   }
-  for (size_t i = 0; i < layers_.size(); ++i) add(layers_[i], static_cast<int32_t>(i));
+  const at::Tensor host = choice.chosen.to(at::kCPU).contiguous();
+  const int32_t* const chosen = host.data_ptr<int32_t>();
+  const std::set<int32_t> distinct(chosen, chosen + host.numel());
+  for (int32_t i = 0; i < std::ssize(layers_); ++i) {
+    if (distinct.contains(i)) add(layers_[i], i);
+  }
   return parts;
 }
 

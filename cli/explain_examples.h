@@ -27,8 +27,8 @@ absl::StatusOr<std::optional<SupervisedSubject>> FindSupervised(Session& session
                                                                 const std::string& id);
 
 // Print the examples of an instance, or of the instances of a step, token by token, or as JSON.
-// With `with_steps`, also the steps that train on the instance. Errors: those of ReadStoredExamples,
-// Tokenizer::Load and InstancesOfStep.
+// With `with_steps`, also the steps that train on the instance. Errors: those of
+// ReadStoredExamples, Tokenizer::Load and InstancesOfStep.
 absl::Status ExplainExamples(const SupervisedSubject& subject, int64_t instance, bool with_steps,
                              bool json, std::ostream& out);
 absl::Status ExplainStepOfExamples(const SupervisedSubject& subject, int64_t step, bool json,

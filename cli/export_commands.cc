@@ -52,9 +52,8 @@ absl::StatusOr<std::string> BakedPrompt(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
-// Warns of a layout that no stock program runs. Why experts that tokens choose are not a stock
-// Mixtral is not said when the checkpoint, such
-// as one on a server, cannot be read from here.
+// Warns of a layout that no stock program runs. For experts that tokens choose, this reads the
+// checkpoint, and prints nothing if that is on another machine.
 void WarnOfLayout(const v1::ExportResponse& response, std::ostream& out) {
   if (response.architecture().starts_with("BraidMixedLayers")) {
     out << "braid: warning: no stock program runs a model whose layers mix; 'braid import' reads "

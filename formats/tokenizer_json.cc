@@ -263,7 +263,8 @@ std::optional<std::string> ChooseToken(const Json& named,
   return std::nullopt;
 }
 
-// Returns the JSON object in a file beside `path`; an empty one where there is no such file.
+// Reads a JSON object from the file `name` in the directory of `path`. Returns an empty object if
+// there is no such file.
 absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const FileReader& read) {
   const fs::path file = path.parent_path() / name;
   std::error_code error;
@@ -272,10 +273,9 @@ absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const 
   return ParseStrictJsonObject(text, kDeepestLevel, file);
 }
 
-// Adds what tokenizer_config.json says about the ends of texts.
+// Adds what `config`, the content of tokenizer_config.json, says about the ends of texts.
 absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path,
-                                          const FileReader& read) {
-  ASSIGN_OR_RETURN(const Json config, ObjectBeside(path, kConfigFile, read));
+                                          const Json& config) {
   if (config.empty()) return text;
   ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
   if (root.contains(kBraidField)) return text;
@@ -290,9 +290,8 @@ absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path
 
 // Adds the tokens of added_tokens.json. Refuses the files of another class than that of GPT-2,
 // which splits and normalizes text in its own way.
-absl::Status AddTokensBeside(const fs::path& vocab_path, const Json& vocab, const FileReader& read,
-                             Json* added) {
-  ASSIGN_OR_RETURN(const Json config, ObjectBeside(vocab_path, kConfigFile, read));
+absl::Status AddTokensBeside(const fs::path& vocab_path, const Json& config, const Json& vocab,
+                             const FileReader& read, Json* added) {
   const Json& named = FieldOf(config, "tokenizer_class");
   const std::string tokenizer_class = named.is_string() ? named.get<std::string>() : "";
   if (!tokenizer_class.empty() && !tokenizer_class.starts_with("GPT2Tokenizer")) {
@@ -329,14 +328,15 @@ absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const 
     if (found == vocab.end()) continue;
     added.push_back({{"id", *found}, {"content", content}, {"special", true}});
   }
-  RETURN_IF_ERROR(AddTokensBeside(vocab_path, vocab, read, &added));
+  ASSIGN_OR_RETURN(const Json config, ObjectBeside(vocab_path, kConfigFile, read));
+  RETURN_IF_ERROR(AddTokensBeside(vocab_path, config, vocab, read, &added));
   const Json root = {{"version", "1.0"},
                      {"added_tokens", added},
                      {"normalizer", nullptr},
                      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
                      {"decoder", {{"type", "ByteLevel"}}},
                      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
-  return WithEndTokens(root.dump(), vocab_path, read);
+  return WithEndTokens(root.dump(), vocab_path, config);
 }
 
 }  // namespace
@@ -384,7 +384,8 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const File
   // stay unchanged because no brace follows.
   if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);
   if (bytes.starts_with('{')) {
-    ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, read));
+    ASSIGN_OR_RETURN(const Json config, ObjectBeside(file, kConfigFile, read));
+    ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, config));
   }
   return TokenizerFile{file, std::move(bytes)};
 }

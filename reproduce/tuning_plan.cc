@@ -16,8 +16,8 @@
 namespace braid {
 namespace {
 
-// Scoring of a fine-tuned model on one example of a task: 0.009 to 0.016 s beside other programs,
-// and more for each beam of a text that the model writes.
+// Scoring of a fine-tuned model on one example of a task: 0.009 to 0.016 s beside other programs.
+// The texts of E2E took 2 minutes a model with ten beams.
 constexpr double kSecondsOfExample = 0.015;
 constexpr double kSecondsOfBeam = 0.03;
 

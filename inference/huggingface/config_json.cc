@@ -182,12 +182,9 @@ void RequireFullAttention(const Json& json, const v1::ModelConfig& config, const
   const bool mistral =
       family.model_type == kMistral.model_type || family.model_type == kMixtral.model_type;
   const int32_t length = config.sequence_length();
-  const bool qwen =
-      family.model_type == kQwen2.model_type || family.model_type == kQwen3.model_type;
   const bool used = fields->Flag("use_sliding_window");
-  const bool by_default =
-      !json.contains("sliding_window") && family.default_sliding_window > 0 && (used || !qwen);
-  if (by_default || ((mistral || used) && fields->Has("sliding_window"))) {
+  const bool by_default = !json.contains("sliding_window") && family.default_sliding_window > 0;
+  if ((mistral || used) && (by_default || fields->Has("sliding_window"))) {
     const int32_t window = Count(fields, "sliding_window", family.default_sliding_window);
     fields->Require(window >= length, "sliding_window",
                     absl::StrCat("null or at least max_position_embeddings ", length,

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "model/kernels/head_chunks.h"
-#include "model/kernels/product.h"
 #include "model/kernels/phase_times.h"
+#include "model/kernels/product.h"
 #include "model/kernels/vector_kernels.h"
 
 namespace braid {

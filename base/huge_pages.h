@@ -12,6 +12,11 @@ namespace braid {
 // std::bad_alloc.
 void* AllocateHuge(size_t bytes);
 
+// As AllocateHuge, but the contents are zero, and a page takes memory only once it is written. Free
+// it with FreeHugeZeros(memory, bytes).
+void* AllocateHugeZeros(size_t bytes);
+void FreeHugeZeros(void* memory, size_t bytes);
+
 }  // namespace braid
 
 #endif  // BRAID_BASE_HUGE_PAGES_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -193,7 +194,7 @@ absl::StatusOr<ConvertedModel> KeepExperts(LanguageModel& model, const ExpertUse
   RETURN_IF_ERROR(CheckNumKept(num_kept, routing.num_experts()));
   ASSIGN_OR_RETURN(const v1::ModelConfig config, KeptConfig(model.config(), num_kept));
   ConvertedModel result;
-  ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, /*seed=*/0));
+  ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, /*seed=*/std::nullopt));
   CopyKept(model, ChooseKept(use, num_kept, &result.record), *result.model);
   return result;
 }
@@ -202,7 +203,7 @@ absl::StatusOr<ConvertedModel> KeepOneExpert(LanguageModel& model, const ExpertU
   RETURN_IF_ERROR(CheckKeepable(model.config().routing()));
   ASSIGN_OR_RETURN(const v1::ModelConfig config, SingleExpertConfig(model.config()));
   ConvertedModel result;
-  ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, /*seed=*/0));
+  ASSIGN_OR_RETURN(result.model, LanguageModel::Create(config, /*seed=*/std::nullopt));
   CopyKept(model, ChooseKept(use, /*num_kept=*/1, &result.record), *result.model);
   return result;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -145,8 +146,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
                                                            const v1::Conversion* record) {
   RETURN_IF_ERROR(CheckJoinable(experts.config()));
   ASSIGN_OR_RETURN(const LayerOrders orders, OrdersOf(experts.config(), record));
-  ASSIGN_OR_RETURN(auto dense,
-                   LanguageModel::Create(DenseCounterpart(experts.config()), /*seed=*/0));
+  ASSIGN_OR_RETURN(
+      auto dense, LanguageModel::Create(DenseCounterpart(experts.config()), /*seed=*/std::nullopt));
   CopyParameters(*dense, experts, orders,
                  [](std::span<float> to, const UnitOrder* order, std::span<float> from) {
                    if (order == nullptr) {

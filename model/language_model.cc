@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,11 +26,13 @@
 namespace braid {
 namespace {
 
-// Allocates a flat array in huge pages, because kernels walk through many experts at once.
+// Allocates a flat array of zeros in huge pages, because kernels walk through many experts at once.
+// The gradients of a model that is not trained take no memory.
 at::Tensor LongLivedArray(int64_t size) {
-  void* memory = AllocateHuge(static_cast<size_t>(size) * sizeof(float));
+  const size_t bytes = static_cast<size_t>(size) * sizeof(float);
   return at::from_blob(
-      memory, {size}, [](void* block) { std::free(block); }, at::kFloat);
+      AllocateHugeZeros(bytes), {size}, [bytes](void* block) { FreeHugeZeros(block, bytes); },
+      at::kFloat);
 }
 
 at::Tensor TokenTensor(std::span<const int32_t> tokens, int64_t batch_size) {
@@ -88,7 +89,8 @@ at::Tensor NumberTensor(std::span<const float> numbers) {
 
 class LanguageModel::Impl {
  public:
-  Impl(const v1::ModelConfig& config, uint64_t seed, const v1::Finetuning& finetuning)
+  Impl(const v1::ModelConfig& config, std::optional<uint64_t> seed,
+       const v1::Finetuning& finetuning)
       : config_(config), finetuning_(finetuning) {
     const std::vector<ParameterSpec> layout = FinetunedLayout(config_, finetuning_);
     int64_t size = 0, trained_size = 0;
@@ -97,7 +99,7 @@ class LanguageModel::Impl {
       if (spec.gradient_offset >= 0) trained_size += spec.size;
     }
     values_ = LongLivedArray(size);
-    gradients_ = LongLivedArray(trained_size).zero_();
+    gradients_ = LongLivedArray(trained_size);
     for (const ParameterSpec& spec : layout) {
       const std::span<float> value = values().subspan(spec.offset, spec.size);
       std::span<float> gradient;
@@ -106,7 +108,7 @@ class LanguageModel::Impl {
       }
       parameters_.push_back({spec.name, spec.shape, value, gradient, spec.shape.size() > 1,
                              spec.trained, spec.rate_factor, spec.decay_factor});
-      FillInitialValues(spec, seed, value);
+      if (seed) FillInitialValues(spec, *seed, value);
     }
     weights_ = BindWeights(config_, finetuning_, values_, gradients_);
     hooks_ = std::make_unique<GradientHooks>(weights_, gradients_);
@@ -265,7 +267,8 @@ LanguageModel::LanguageModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 LanguageModel::~LanguageModel() = default;
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LanguageModel::Create(
-    const v1::ModelConfig& resolved, uint64_t seed, const v1::Finetuning& finetuning) {
+    const v1::ModelConfig& resolved, std::optional<uint64_t> seed,
+    const v1::Finetuning& finetuning) {
   return CatchTensorErrors<std::unique_ptr<LanguageModel>>([&] {
     return std::unique_ptr<LanguageModel>(
         new LanguageModel(std::make_unique<Impl>(resolved, seed, finetuning)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -66,7 +67,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> MergeExperts(
     LanguageModel& model, std::span<const std::vector<double>> weights) {
   RETURN_IF_ERROR(CheckMergingWeights(model.config(), weights));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> dense,
-                   LanguageModel::Create(DenseCounterpart(model.config()), /*seed=*/0));
+                   LanguageModel::Create(DenseCounterpart(model.config()), /*seed=*/std::nullopt));
   const ValuesByName from = ValuesOf(model), to = ValuesOf(*dense);
   CopyShared(from, to);
   const std::vector<int> layers = MoeLayers(model.config());

@@ -170,14 +170,15 @@ absl::Status RotateCheckpoints(const fs::path& checkpoints, int64_t step,
       std::find(names.begin(), names.end(), CheckpointPath(checkpoints, step).filename().string());
   BRAID_CHECK(newest != names.end()) << step;
   bool has_regular = false;
+  absl::Status removed;
   for (auto it = newest; it != names.end(); ++it) {
     const int64_t of = StepOfCheckpoint(*it);
     const bool regular = !has_regular && IsRegular(retention, of);
     has_regular = has_regular || regular;
     const bool keep = it - newest < retention.keep_last || regular || IsKeptForGood(retention, of);
-    if (!keep) RETURN_IF_ERROR(RemoveCheckpoint(checkpoints / *it));
+    if (!keep) removed.Update(RemoveCheckpoint(checkpoints / *it));
   }
-  return absl::OkStatus();
+  return removed;
 }
 
 absl::Status RemoveLaterCheckpoints(const fs::path& checkpoints, int64_t step) {

@@ -211,6 +211,11 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
   v1::ModelConfig shape;
   if (asked.preset().empty()) shape = WeightShape(source);
   if (asked.has_label_head()) DropTokenHead(&shape);
+  // The block size belongs to the kind of dropout.
+  if (asked.dropout().kind() != shape.dropout().kind() &&
+      asked.dropout().kind() != v1::DropoutConfig::KIND_UNSPECIFIED) {
+    shape.mutable_dropout()->clear_block_size();
+  }
   shape.MergeFrom(asked);
   if (shape.start_token() == v1::START_TOKEN_UNSPECIFIED) {
     shape.set_start_token(source.start_token());

@@ -36,8 +36,7 @@ absl::StatusOr<std::vector<std::string>> AgreeOnList(Communicator& communicator,
 absl::Status VerifyTogether(Communicator& communicator, const fs::path& checkpoint,
                             absl::Status* damage) {
   absl::Status mine = VerifyCheckpoint(checkpoint, communicator.rank(), communicator.world_size());
-  // EIO has the status code of damage, with which a run is not restarted; a restart may succeed.
-  if (absl::IsDataLoss(mine) && !IsCheckpointDamage(mine)) {
+  if (absl::IsDataLoss(mine) && !IsCheckpointDamage(mine)) {  // EIO
     mine = absl::UnavailableError(absl::StrCat(
         mine.message(), "; if it persists, remove the checkpoint to resume from an older one"));
   }

@@ -89,6 +89,9 @@ absl::Status CheckpointWriter::Advance() {
   if (!status.ok()) return GiveUp(status);
   if (stage_ == Stage::kWriting) return BeginPublishing();
   stage_ = Stage::kIdle;
+  if (!rotation_.ok()) {
+    *settings_.warnings << "an old checkpoint stays: " << rotation_.message() << std::endl;
+  }
   return absl::OkStatus();
 }
 
@@ -132,7 +135,7 @@ Manifest CheckpointWriter::ManifestOf(std::vector<ManifestEntry> files) const {
                        {"world_size", absl::StrCat(communicator_->world_size())}}};
 }
 
-absl::Status CheckpointWriter::Publish(const Manifest& manifest) const {
+absl::Status CheckpointWriter::Publish(const Manifest& manifest) {
   const int64_t step = share_.state().step;
   RETURN_IF_ERROR(settings_.before_publish());
   RETURN_IF_ERROR(manifest.Save(Staging()));
@@ -142,7 +145,8 @@ absl::Status CheckpointWriter::Publish(const Manifest& manifest) const {
   RETURN_IF_ERROR(settings_.before_rotate());
   CheckpointRetention retention = settings_.retention;
   retention.best_step = share_.state().validation.best_step;
-  return RotateCheckpoints(settings_.checkpoints, step, retention);
+  rotation_ = RotateCheckpoints(settings_.checkpoints, step, retention);
+  return absl::OkStatus();
 }
 
 }  // namespace braid

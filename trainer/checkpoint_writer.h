@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct CheckpointWriterSettings {
   std::function<absl::Status()> before_publish = [] { return absl::OkStatus(); };
   // Called on the same thread before old checkpoints are removed; an error keeps them.
   std::function<absl::Status()> before_rotate = [] { return absl::OkStatus(); };
+  // Where rank 0 tells which old checkpoints it could not remove. They only take space.
+  std::ostream* warnings = &std::cerr;
 };
 
 // A collective object: every rank has one and makes the same calls. The first error of any rank is
@@ -73,7 +76,7 @@ class CheckpointWriter {
   absl::Status Write(const std::stop_token& stop);
   absl::Status BeginPublishing();
   absl::Status GiveUp(const absl::Status& cause);
-  absl::Status Publish(const Manifest& manifest) const;
+  absl::Status Publish(const Manifest& manifest);
   Manifest ManifestOf(std::vector<ManifestEntry> files) const;
   bool leads() const { return communicator_->rank() == 0; }
 
@@ -84,6 +87,7 @@ class CheckpointWriter {
   // Written by the background thread, read after it has ended.
   std::vector<ManifestEntry> own_files_;
   std::vector<ManifestEntry> common_files_;  // rank 0
+  absl::Status rotation_;                    // rank 0, of the newest published checkpoint
   BackgroundTask task_;                      // last member: its thread uses the others
 };
 

@@ -283,6 +283,12 @@ absl::StatusOr<GradientPass> ComputeGradients(const RankBatch& work, bool measur
   sums.inputs.resize(NumInputMeans(model.config()));
   GradientPass pass;
   const GradientsReady reduce = [&](Shard part) { reducer.Ready(part); };
+  // Gradients that stay zero are complete at once: backward does not report them.
+  for (const Parameter& p : model.parameters()) {
+    if (p.trained || p.gradient.empty()) continue;
+    const auto begin = static_cast<size_t>(p.gradient.data() - model.gradients().data());
+    reducer.Ready({begin, begin + p.gradient.size()});
+  }
   for (const MicroBatch& part : MicroBatchesOf(step)) {
     // Earlier micro-batches leave gradients incomplete, so only the last one reports ranges to the
     // reducer, which sums them over ranks while the rest of the backward pass runs. A rank without

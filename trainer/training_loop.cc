@@ -117,8 +117,7 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   return absl::OkStatus();
 }
 
-// Runs before any rank writes. Files that cannot be removed only take space, so errors are
-// warnings.
+// Runs before any rank writes. What cannot be removed only takes space, so errors are warnings.
 void TrainingLoop::ClearLeftovers() {
   if (!leads()) return;
   const absl::Status status = RemoveLeftovers(directory_.checkpoints());
@@ -136,6 +135,7 @@ absl::Status TrainingLoop::OpenWriter() {
   settings.attempt = std::move(attempt);
   settings.before_publish = [this] { return BeforePublish(); };
   settings.before_rotate = [this] { return CheckOwned(); };
+  settings.warnings = environment_.warnings;
   writer_ = std::make_unique<CheckpointWriter>(environment_.communicator, std::move(settings));
   return absl::OkStatus();
 }

@@ -121,10 +121,11 @@ class TrainingLoop {
   RankHeartbeat heartbeat_;
   std::optional<TrainingData> data_;
   std::optional<Validation> validation_;  // absent when the run does not validate
-  std::unique_ptr<GradientReducer> reducer_;
   OwnWeights own_weights_;
   std::unique_ptr<MetricsLog> metrics_;  // rank 0
   TrainingState state_;
+  std::unique_ptr<GradientReducer>
+      reducer_;  // destroyed before state_, whose gradients it may send
   RoutingHealth routing_health_;
   double last_line_ = 0;
   Pace pace_;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "base/blas_core.h"
 #include "base/clock.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
 #include "model/matrix_product_peak.h"
 #include "runs/conversion_record.h"
@@ -109,8 +110,9 @@ bool IsRetryable(const absl::Status& status) {
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kDataLoss:
       return false;
+    case absl::StatusCode::kDataLoss:
+      return IsSystemError(status);  // EIO, which is not damage
     case absl::StatusCode::kInternal:
       return !IsAgreed(status);  // An agreed Internal error means values that are not finite.
     default:

@@ -1,6 +1,7 @@
 #include "trainer/training_state.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -187,7 +188,9 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   state.num_tokens = dense.num_tokens;
   state.gate_penalty = dense.gate_penalty;
   state.validation = dense.validation;
-  state.spikes = std::move(dense.spikes);
+  // Where experts are chosen, the model becomes another function, whose losses would look like
+  // spikes beside those of the dense one.
+  if (MergesExperts(spec.model().routing())) state.spikes = std::move(dense.spikes);
   state.upcycled = true;
   return state;
 }
@@ -261,7 +264,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(const std::filesystem::
   RETURN_IF_ERROR(VerifyCheckpoint(checkpoint));
   ASSIGN_OR_RETURN(CheckpointState record, ReadCheckpointState(checkpoint));
   record.use_average = average;
-  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, /*seed=*/0));
+  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(record.model, /*seed=*/std::nullopt));
   RETURN_IF_ERROR(ReadMergedWeights(checkpoint, record, BaseTensors(*model)));
   return model;
 }

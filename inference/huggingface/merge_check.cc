@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> ReadBack(const fs::path& director
   ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
   ASSIGN_OR_RETURN(const v1::ModelConfig config, ParseConfigJson(text, file));
   ASSIGN_OR_RETURN(const WeightFiles weights, WeightFiles::Open(directory));
-  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(config, /*seed=*/0));
+  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(config, /*seed=*/std::nullopt));
   const std::vector<ParameterSpec> layout = ParameterLayout(config);
   for (const ParameterSpec& spec : layout) {
     std::span<float> place =

@@ -41,11 +41,14 @@ AttentionHeads HeadsOf(const v1::ModelConfig& resolved) {
 void FillAttentionDefaults(v1::ModelConfig* config) {
   if (!config->has_rope_scaling()) return;
   v1::RopeScaling* const scaling = config->mutable_rope_scaling();
-  FillStatedDefaults(scaling);
-  if (scaling->type() == v1::LLAMA3_ROPE) return;
-  scaling->clear_low_frequency_factor();
-  scaling->clear_high_frequency_factor();
-  scaling->clear_original_length();
+  // CheckRopeScaling refuses what the type does not use.
+  if (scaling->type() == v1::LLAMA3_ROPE) {
+    FillStatedDefaults(scaling);
+  } else if (scaling->type() == v1::LINEAR_ROPE && !scaling->has_factor()) {
+    v1::RopeScaling defaults;
+    FillStatedDefaults(&defaults);
+    scaling->set_factor(defaults.factor());
+  }
 }
 
 absl::Status CheckHeads(const v1::ModelConfig& config) {
@@ -67,9 +70,21 @@ absl::Status CheckHeads(const v1::ModelConfig& config) {
 
 absl::Status CheckRopeScaling(const v1::RopeScaling& scaling) {
   RETURN_IF_ERROR(CheckRange("rope_scaling.type", scaling.type(), 0, v1::RopeScalingType_MAX));
-  if (scaling.type() == v1::ROPE_SCALING_TYPE_UNSPECIFIED) return absl::OkStatus();
+  const bool llama3 = scaling.type() == v1::LLAMA3_ROPE;
+  if (!llama3 && (scaling.has_low_frequency_factor() || scaling.has_high_frequency_factor() ||
+                  scaling.has_original_length())) {
+    return Invalid(
+        "rope_scaling.type",
+        "got low_frequency_factor, high_frequency_factor or original_length with another "
+        "type, expected LLAMA3_ROPE, which alone uses them");
+  }
+  if (scaling.type() == v1::ROPE_SCALING_TYPE_UNSPECIFIED) {
+    if (!scaling.has_factor()) return absl::OkStatus();
+    return Invalid("rope_scaling.type",
+                   "got a factor without a type, expected LINEAR_ROPE or LLAMA3_ROPE");
+  }
   RETURN_IF_ERROR(CheckPositive("rope_scaling.factor", scaling.factor()));
-  if (scaling.type() != v1::LLAMA3_ROPE) return absl::OkStatus();
+  if (!llama3) return absl::OkStatus();
   const double low = scaling.low_frequency_factor(), high = scaling.high_frequency_factor();
   RETURN_IF_ERROR(CheckPositive("rope_scaling.low_frequency_factor", low));
   RETURN_IF_ERROR(CheckPositive("rope_scaling.high_frequency_factor", high));

@@ -1,5 +1,6 @@
-// The series of a run: every number of StepMetrics, with its unit and its names in tables and in
-// TensorBoard. docs/formats/metrics.md lists them.
+// The series of a run, with their units and names in tables and in TensorBoard. Numbers of
+// datasets, domains, dropout and layer mixing are in run_events.h alone. docs/formats/metrics.md
+// lists all.
 #ifndef BRAID_RUNS_METRICS_EXPORT_METRIC_SERIES_H_
 #define BRAID_RUNS_METRICS_EXPORT_METRIC_SERIES_H_
 

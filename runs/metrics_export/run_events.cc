@@ -144,6 +144,9 @@ Event StepEvent(const v1::StepMetrics& metrics) {
     AddHistogram(absl::StrFormat("mixing/layer_%02d/choice_by_layer", layer.layer()),
                  layer.shares(), summary);
   }
+  for (int i = 0; i < metrics.dropout_rates_size(); ++i) {
+    AddScalar(absl::StrFormat("dropout/layer_%02d/rate", i), metrics.dropout_rates(i), summary);
+  }
   AddLossesByText(metrics, summary);
   return event;
 }

@@ -109,6 +109,19 @@ TEST_F(CheckpointFailureTest, ReadOnlyFileSystemStopsTheRun) {
   ExpectCleanStop("rename", EROFS, "Read-only file system");
 }
 
+TEST_F(CheckpointFailureTest, AnOldCheckpointThatCannotBeRemovedStays) {
+  Fault fault;
+  fault.event = "rename /checkpoints/step-N.old.tmp";
+  ASSERT_TRUE(events_.contains(fault.event));
+  fault.occurrence = events_.at(fault.event);  // after the last step
+  fault.error = EBUSY;
+  const ChildResult result = TrainInChild(run_, spec_, fault);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(Names(run_), testing::UnorderedElementsAre("step-00000006", "step-00000007"));
+  ExpectAllGood(run_);
+  EXPECT_EQ(NewestWeights(run_), weights_);
+}
+
 // The limit permits the dense model and fails at the first checkpoint with experts.
 TEST_F(CheckpointFailureTest, FileSizeLimitStopsTheRun) {
   spec_.mutable_checkpoint()->set_every_steps(1);

@@ -17,6 +17,7 @@
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/rollback.h"
+#include "trainer/training_state.h"
 
 namespace braid {
 namespace spike_runs_test {
@@ -280,6 +281,21 @@ TEST_F(SpikeTest, RemarkNamesStepFiguresAndAction) {
   EXPECT_THAT(StepRemark(metrics),
               HasSubstr("step 812: loss spike: loss 9.31 (z 14.2), gradient norm 0 (z 0); rolled "
                         "back to the weights of step 800; batches of steps 801 to 812 skipped"));
+}
+
+// Chosen experts compute something else than the dense model: its losses say nothing about theirs.
+TEST_F(SpikeTest, ExpertsThatAreChosenBeginTheirOwnHistory) {
+  SingleProcess alone;
+  for (const auto& [router, kept] :
+       {std::pair(v1::CAUSAL_SEGMENT, 2u), std::pair(v1::EXPERT_CHOICE_SEGMENT, 0u)}) {
+    v1::RunSpec spec = Spec(v1::SKIP_BATCH);
+    spec.mutable_model()->mutable_routing()->set_router(router);
+    TrainingState dense = *InitialState(spec, 0);
+    dense.spikes.losses = dense.spikes.log_norms = {1, 2};
+    const TrainingState experts = *UpcycledState(std::move(dense), spec, alone);
+    EXPECT_EQ(experts.spikes.losses.size(), kept);
+    EXPECT_EQ(experts.spikes.log_norms.size(), kept);
+  }
 }
 
 }  // namespace spike_runs_test

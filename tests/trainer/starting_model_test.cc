@@ -321,16 +321,18 @@ TEST_F(StartingModelTest, ResumeIsBitExactAndDoesNotNeedTheSource) {
   EXPECT_EQ(LossLines(stopped), LossLines(whole));
 }
 
-// The trainer resolves run.textproto again. A field that a resolved spec lacks has its default, not
-// the value of the weights.
+// A field that the resolved spec of a run lacks has its default, not the value of the weights.
 TEST_F(StartingModelTest, SettingsUnlikeThoseOfTheSourceAreKeptWhenResolvedAgain) {
   const fs::path imported = ImportedModel(
-      "attention_mask: DOCUMENT document_end: 2 dropout { rate: 0.2 } consistency_loss: 1 ");
+      "attention_mask: DOCUMENT document_end: 2 consistency_loss: 1 "
+      "dropout { kind: DROP_BLOCK rate: 0.2 } ");
   ASSERT_OK_AND_ASSIGN(const v1::RunSpec same, ResolveRunSpec(Asked(imported)));
   EXPECT_EQ(same.model().attention_mask(), v1::DOCUMENT);
   EXPECT_EQ(same.model().dropout().rate(), 0.2);
   EXPECT_EQ(same.model().consistency_loss(), 1);
   v1::RunSpec asked = Asked(imported);
+  asked.mutable_model()->mutable_dropout()->set_kind(v1::DropoutConfig::BERNOULLI);
+  EXPECT_FALSE(ResolveRunSpec(asked)->model().dropout().has_block_size());
   asked.mutable_model()->set_attention_mask(v1::OPEN);
   asked.mutable_model()->mutable_dropout()->set_rate(0);
   asked.mutable_model()->set_consistency_loss(0);

@@ -109,6 +109,20 @@ TEST(TrainingRunTest, RunningOutOfMemoryKeepsTheStepReached) {
   EXPECT_TRUE(exit->step == recorded || exit->step == recorded + 1) << exit->step;
 }
 
+TEST(TrainingRunTest, AFailingDeviceIsTriedAgain) {
+  const std::filesystem::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_TRUE(run.WriteSpec(TinySpec(dataset, 4)).ok());
+  std::filesystem::create_symlink("/proc/self/mem", run.metrics());  // its first byte: EIO
+  SingleProcess alone;
+  EXPECT_NE(RunTraining(run, alone, [] { return false; }), 0);
+  const std::optional<ExitRecord> exit = run.ReadExit();
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_NE(exit->error.find("Input/output error"), std::string::npos) << exit->error;
+  EXPECT_TRUE(exit->retryable);
+}
+
 // The first spike goes back to the initial state, whose weights are gone.
 TEST(TrainingRunTest, AFailedRollbackKeepsTheStepReached) {
   const std::filesystem::path dataset = NewDirectory("data");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
 
 namespace braid {
@@ -38,9 +39,13 @@ absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& statu
   // `failed` is the same on every rank, so either all of them join the broadcasts below or none.
   if (failed < 0) return absl::OkStatus();
   const bool mine = failed == communicator.rank();
+  // EIO has the code of damage, with which a run is not restarted; a restart may succeed.
+  const absl::StatusCode own_code = absl::IsDataLoss(status) && IsSystemError(status)
+                                        ? absl::StatusCode::kUnavailable
+                                        : status.code();
   ASSIGN_OR_RETURN(
       const std::string code,
-      BroadcastText(communicator, mine ? std::to_string(status.raw_code()) : "", failed));
+      BroadcastText(communicator, mine ? std::to_string(static_cast<int>(own_code)) : "", failed));
   ASSIGN_OR_RETURN(const std::string message,
                    BroadcastText(communicator, mine ? std::string(status.message()) : "", failed));
   // The failing rank returns this copy too, because its own status lacks the mark.

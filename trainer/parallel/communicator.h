@@ -71,7 +71,8 @@ class SingleProcess final : public Communicator {
 // Returns the text of rank `root` on every rank; `text` of the other ranks is ignored.
 absl::StatusOr<std::string> BroadcastText(Communicator& communicator, std::string text, int root);
 
-// Returns the status of the lowest rank that failed, on every rank; OK when none did. Collective.
+// Returns the status of the lowest rank that failed, on every rank; OK when none did. A system
+// error with the code DATA_LOSS (EIO) becomes UNAVAILABLE. Collective.
 absl::Status AgreeOnStatus(Communicator& communicator, const absl::Status& status);
 
 // Returns whether an error was returned by AgreeOnStatus: then every rank has it, and they can

@@ -38,6 +38,8 @@ TEST(ResolveModelConfigTest, RefusesImpossibleAttention) {
       {"rope_scaling { type: LLAMA3_ROPE low_frequency_factor: 4 }",
        "expected more than low_frequency_factor 4"},
       {"rope_scaling { type: LLAMA3_ROPE original_length: 0 }", "original_length: got 0"},
+      {"rope_scaling { factor: 4 }", "rope_scaling.type: got a factor without a type"},
+      {"rope_scaling { type: LINEAR_ROPE original_length: 64 }", "expected LLAMA3_ROPE"},
       {"qk_norm: true qkv_bias: true", "qkv_bias"}};
   for (const auto& [text, problem] : cases) {
     EXPECT_THAT(ResolveError(ConfigFromText(text)), HasSubstr(problem)) << text;

@@ -89,6 +89,16 @@ TEST(RunEventsTest, ChoicesOfLayersAreAHistogramOverTheNumberOfTheLayer) {
   EXPECT_EQ(found, 1);
 }
 
+TEST(RunEventsTest, LearnedDropoutRatesAreScalarsOfTheirLayers) {
+  v1::StepMetrics metrics;
+  for (const double rate : {0.25, 0.5}) metrics.add_dropout_rates(rate);
+  std::map<std::string, float> values;
+  const tensorboard::Event event = StepEvent(metrics);
+  for (const auto& value : event.summary().value()) values[value.tag()] = value.simple_value();
+  EXPECT_EQ(values["dropout/layer_00/rate"], 0.25f);
+  EXPECT_EQ(values["dropout/layer_01/rate"], 0.5f);
+}
+
 TEST(RunEventsTest, ValidationsAndMixturesHaveAGroupForEachText) {
   v1::StepMetrics metrics;
   metrics.set_step(5);

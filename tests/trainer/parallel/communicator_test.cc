@@ -1,10 +1,12 @@
 #include "trainer/parallel/communicator.h"
 
+#include <cerrno>
 #include <cmath>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "base/file_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/config/shard.h"
@@ -122,6 +124,21 @@ TEST(CommunicatorTest, AgreesOnTheStatusOfTheLowestFailedRank) {
     EXPECT_TRUE(IsAgreed(result));
   }
   EXPECT_FALSE(IsAgreed(absl::DataLossError("rank 2")));
+}
+
+// EIO has the code of damage, with which a run is not restarted.
+TEST(CommunicatorTest, AgreesThatAFailingDeviceIsUnavailable) {
+  std::vector<absl::Status> results(2);
+  RunThreadedRanks(2, [&](Communicator& ranks) {
+    const absl::Status mine =
+        ranks.rank() == 1 ? SystemError("write", "/a", EIO) : absl::OkStatus();
+    results[ranks.rank()] = AgreeOnStatus(ranks, mine);
+    return absl::OkStatus();
+  });
+  for (const absl::Status& result : results) {
+    EXPECT_TRUE(absl::IsUnavailable(result)) << result;
+    EXPECT_THAT(std::string(result.message()), testing::HasSubstr("Input/output error"));
+  }
 }
 
 TEST(CommunicatorTest, AgreesThatAllIsWell) {

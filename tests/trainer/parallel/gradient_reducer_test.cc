@@ -109,8 +109,8 @@ TEST(GradientReducerTest, SendsABucketBeforeTheOthersAreReadyAndKeepsItsError) {
 // A rank that fails during backward leaves; the others are released.
 TEST(GradientReducerTest, CanBeDestroyedInTheMiddleOfAStep) {
   const auto statuses = RunThreadedRanks(2, [](Communicator& ranks) {
-    auto reducer = *GradientReducer::Create(v1::ZERO_1, Reduction(400), ranks);
     std::vector<float> gradients(1000);
+    auto reducer = *GradientReducer::Create(v1::ZERO_1, Reduction(400), ranks);
     reducer->Begin(gradients);
     reducer->Ready({700, 1000});
     if (ranks.rank() == 1) return absl::InternalError("out of memory");

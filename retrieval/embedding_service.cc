@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -97,10 +98,9 @@ class EmbeddingServiceImpl final : public v1::EmbeddingService::Service {
 
   grpc::Status Embed(grpc::ServerContext* context, Stream* stream) override {
     const int num_streams = ++num_streams_;
-    const absl::Status status =
-        num_streams > options_.max_streams ? TooManyStreams() : AnswerBatches(context, stream);
-    --num_streams_;
-    return ToGrpc(status);
+    const absl::Cleanup leave = [this] { --num_streams_; };  // also after an exception
+    return ToGrpc(num_streams > options_.max_streams ? TooManyStreams()
+                                                     : AnswerBatches(context, stream));
   }
 
  private:

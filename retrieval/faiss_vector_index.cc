@@ -204,6 +204,7 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 // before it checks them.
 absl::Status CheckNumbers(const std::string& factory) {
   constexpr size_t kMaxDigits = 8;
+  constexpr int kMaxSize = 1 << 20;  // FAISS allocates a part for each list
   constexpr int kMaxBits = 16;
   for (size_t i = 0; i < factory.size(); ++i) {
     if (!IsDigit(factory[i])) continue;
@@ -212,9 +213,11 @@ absl::Status CheckNumbers(const std::string& factory) {
     const bool too_long = end - i > kMaxDigits;
     const int number = too_long ? 0 : std::stoi(factory.substr(i, end - i));
     const bool is_bits = i > 0 && factory[i - 1] == 'x' && absl::StrContains(factory, "PQ");
-    if (number == 0 || (is_bits && number > kMaxBits)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "index \"", factory, "\": ", factory.substr(i, end - i), " is not a valid size"));
+    const int most = is_bits ? kMaxBits : kMaxSize;
+    if (number == 0 || number > most) {
+      return absl::InvalidArgumentError(absl::StrCat("index \"", factory, "\": got ",
+                                                     factory.substr(i, end - i),
+                                                     ", expected at least 1 and at most ", most));
     }
     i = end;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/grpc_keepalive.h"
 
 namespace braid {
 namespace {
@@ -43,6 +44,9 @@ std::shared_ptr<grpc::Channel> OpenRetrievalChannel(const std::string& address) 
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
   // Uses a separate connection, not one shared with other clients of the same address.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Detects a server that is gone during a long call.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   const RetrievalIdentity own = OwnIdentity();
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       "dns:///" + address, own.credentials ? own.credentials : grpc::InsecureChannelCredentials(),

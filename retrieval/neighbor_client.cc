@@ -35,14 +35,11 @@ template <class Request, class Response>
 using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
     grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
 
-// Waits for the answer or for `stop`; if `patient`, also for a connection. (gRPC tries to connect a
-// channel only while a waiting call exists.)
+// Waits for the answer or for `stop`. Fails at once without a connection.
 template <class Request, class Response>
 absl::Status CallOnce(Stub* stub, Method<Request, Response> method, const Request& request,
-                      Response* response, milliseconds deadline, bool patient,
-                      const NeighborClient::Stop& stop) {
+                      Response* response, milliseconds deadline, const NeighborClient::Stop& stop) {
   grpc::ClientContext context;
-  context.set_wait_for_ready(patient);
   context.set_deadline(std::chrono::system_clock::now() + deadline);
   grpc::CompletionQueue queue;
   const auto call = (stub->*method)(&context, request, &queue);
@@ -79,26 +76,38 @@ struct NeighborClient::Connection {
   template <class Request, class Response>
   absl::Status Call(Method<Request, Response> method, const Request& request, Response* response,
                     milliseconds deadline, const Stop& stop) const {
-    const auto give_up = Clock::now() + options.give_up_after;
-    absl::Status problem;  // the last error other than an expired deadline
+    Clock::time_point give_up;  // set by the first failure
+    absl::Status problem;       // the last error other than an expired deadline
     Waiting waiting(this);
     for (int failures = 0;; ++failures) {
-      const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
-      const auto limit = failures == 0 ? deadline : std::min(deadline, left);
-      // The first attempt fails at once without a connection, so that the wait is reported.
-      absl::Status status =
-          CallOnce(stub.get(), method, request, response, limit, failures > 0, stop);
+      auto limit = deadline;
+      if (failures > 0) {
+        if (!Connect(give_up, stop) && !Stops(stop)) return GivenUp(problem);
+        // A call that may take longer than a server is waited for has all its time again.
+        const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
+        if (deadline < options.give_up_after) limit = std::min(deadline, left);
+      }
+      absl::Status status = CallOnce(stub.get(), method, request, response, limit, stop);
       if (Stops(stop)) return absl::CancelledError("the search was canceled");
       // Not by this client: a server that shuts down cancels the calls that it has not answered.
       if (absl::IsCancelled(status)) status = absl::UnavailableError("the server shuts down");
       if (!IsTransientSearchError(status)) return status;
       if (problem.ok() || absl::IsUnavailable(status)) problem = PlainConnectionError(status);
+      if (failures == 0) give_up = Clock::now() + options.give_up_after;
       waiting.Report(problem);
       Wait(RetryDelay(failures), stop);
       if (Clock::now() >= give_up) return GivenUp(problem);
       grpc::experimental::ChannelResetConnectionBackoff(
           channel.get());  // this loop has waited already
     }
+  }
+
+  // Waits for a connection until `end`; returns whether there is one.
+  bool Connect(Clock::time_point end, const Stop& stop) const {
+    while (Clock::now() < end && !Stops(stop)) {
+      if (channel->WaitForConnected(std::chrono::system_clock::now() + kStopInterval)) return true;
+    }
+    return false;
   }
 
   // Reports once that a call waits for the server, and that it does so no longer.
@@ -230,7 +239,7 @@ absl::Status NeighborClient::Drop(const std::string& shard, milliseconds deadlin
   request.set_shard(shard);
   v1::DropShardResponse response;
   return Locate(shard, CallOnce(connection_->stub.get(), &Stub::PrepareAsyncDrop, request,
-                                &response, deadline, /*patient=*/false, nullptr));
+                                &response, deadline, nullptr));
 }
 
 }  // namespace braid

@@ -18,11 +18,11 @@
 namespace braid {
 
 struct NeighborClientOptions {
-  // Deadline of one attempt; sealing, which may write for minutes, has its own.
+  // Deadline of one attempt. Sealing has its own, because it assigns all vectors to lists.
   std::chrono::milliseconds deadline{60'000};
-  std::chrono::milliseconds seal_deadline{600'000};
-  // Maximum time for which a call is repeated that fails with UNAVAILABLE or DEADLINE_EXCEEDED, or
-  // that the server cancels because it shuts down.
+  std::chrono::milliseconds seal_deadline{86'400'000};
+  // Maximum time, from its first failure, for which a call is repeated that fails with UNAVAILABLE
+  // or DEADLINE_EXCEEDED, or that the server cancels because it shuts down.
   std::chrono::milliseconds give_up_after{300'000};
   // Called from any thread when the server does not answer: with its address, why, and how long the
   // call waits for it; with "" once the server has answered.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -54,6 +55,13 @@ bool ShardTable::IsSealed(const std::string& name) const {
   return fs::exists(Directory(name) / kManifestName, error);
 }
 
+// Counts sealed shards of earlier processes, too.
+size_t ShardTable::NumDirectories() const {
+  std::error_code error;
+  const fs::directory_iterator entries(home_, error);
+  return error ? 0 : static_cast<size_t>(std::distance(begin(entries), end(entries)));
+}
+
 absl::Status ShardTable::Create(const std::string& name, int32_t dimension,
                                 const std::string& index) {
   RETURN_IF_ERROR(CheckShardName(name));
@@ -62,10 +70,9 @@ absl::Status ShardTable::Create(const std::string& name, int32_t dimension,
     return absl::AlreadyExistsError(
         absl::StrCat("shard ", name, " already exists; choose another name or drop it"));
   }
-  if (entries_.size() >= kMaxShards) {
-    return absl::ResourceExhaustedError(absl::StrCat("got ", entries_.size(),
-                                                     " shards, expected fewer than ", kMaxShards,
-                                                     "; drop unused ones"));
+  if (const size_t shards = NumDirectories(); shards >= kMaxShards) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "got ", shards, " shards, expected fewer than ", kMaxShards, "; drop unused ones"));
   }
   auto entry = std::make_shared<Entry>();
   ASSIGN_OR_RETURN(entry->shard, NeighborShard::Create(Directory(name), dimension, index));

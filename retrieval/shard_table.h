@@ -38,6 +38,7 @@ class ShardTable {
 
   std::filesystem::path Directory(const std::string& name) const { return home_ / name; }
   bool IsSealed(const std::string& name) const;
+  size_t NumDirectories() const;
   absl::StatusOr<std::shared_ptr<Entry>> EntryOf(const std::string& name);
 
   const std::filesystem::path home_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/host_port.h"
@@ -13,6 +14,7 @@
 #include "pipeline/corpus/filter_expression.h"
 #include "proto/stated_defaults.h"
 #include "retrieval/neighbor_settings.h"
+#include "retrieval/vector_index.h"
 
 namespace braid {
 namespace {
@@ -184,9 +186,28 @@ absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
   return CheckAddresses("neighbors.addresses", neighbors.addresses());
 }
 
-absl::Status ResolveNeighbors(v1::NeighborConfig* neighbors) {
+// The dimension of hashed vectors of a corpus of any size is a multiple of it.
+constexpr int32_t kLeastHashedDimension = 256;
+
+// Checks an index that FAISS makes, now rather than after the stages before. Vectors of an embedder
+// other than hashing have a dimension that is not known yet.
+absl::Status CheckIndex(const std::string& index, const v1::EmbedderConfig& embedder) {
+  if (index == "auto" || index == kExactIndex || PlainListsOf(index) ||
+      embedder.kind() != "hashing") {
+    return absl::OkStatus();
+  }
+  const int32_t dimension = embedder.has_dimension() ? embedder.dimension() : kLeastHashedDimension;
+  const absl::Status made = VectorIndex::Create(dimension, index).status();
+  if (made.ok()) return absl::OkStatus();
+  return Wrong("neighbors.index", absl::StrCat("\"", index, "\""),
+               absl::StrCat("\"auto\", \"Flat\" or another one that FAISS makes for dimension ",
+                            dimension, ": ", made.message()));
+}
+
+absl::Status ResolveNeighbors(const v1::EmbedderConfig& embedder, v1::NeighborConfig* neighbors) {
   FillStatedDefaults(neighbors);
   RETURN_IF_ERROR(CheckNeighborServers(*neighbors));
+  RETURN_IF_ERROR(CheckIndex(neighbors->index(), embedder));
   RETURN_IF_ERROR(CheckRange("neighbors.k", neighbors->k(), 1, 1024));
   if (neighbors->has_nprobe()) {
     RETURN_IF_ERROR(CheckRange("neighbors.nprobe", neighbors->nprobe(), 1, 1 << 20));
@@ -274,6 +295,30 @@ absl::Status CheckHashingIsUsed(const v1::CorpusSpec& spec) {
   return Wrong("embedder.max_ngram", absl::StrCat(embedder.max_ngram()), kNone);
 }
 
+// A spec that was resolved has the defaults, which are no wish.
+absl::Status CheckDeduplicatesIfAsked(const v1::DeduplicateConfig& asked) {
+  if (!asked.disabled()) return absl::OkStatus();
+  constexpr char kNone[] = "none with deduplicate.disabled";
+  if (!asked.near_duplicates().empty() && asked.near_duplicates() != "graph") {
+    return Wrong("deduplicate.near_duplicates", absl::StrCat("\"", asked.near_duplicates(), "\""),
+                 kNone);
+  }
+  v1::DeduplicateConfig defaults, filled = asked;
+  FillStatedDefaults(&defaults);
+  FillStatedDefaults(&filled);
+  const std::tuple<const char*, double, double> numbers[] = {
+      {"deduplicate.min_cosine", filled.min_cosine(), defaults.min_cosine()},
+      {"deduplicate.min_jaccard", filled.min_jaccard(), defaults.min_jaccard()},
+      {"deduplicate.max_heldout_cosine", filled.max_heldout_cosine(),
+       defaults.max_heldout_cosine()},
+      {"deduplicate.max_heldout_containment", filled.max_heldout_containment(),
+       defaults.max_heldout_containment()}};
+  for (const auto& [field, got, usual] : numbers) {
+    if (got != usual) return Wrong(field, absl::StrCat(got), kNone);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckMinCosineIsUsed(const v1::DeduplicateConfig& deduplicate) {
   if (deduplicate.near_duplicates() != "minhash" || !deduplicate.has_min_cosine()) {
     return absl::OkStatus();
@@ -290,6 +335,7 @@ absl::Status CheckMinCosineIsUsed(const v1::DeduplicateConfig& deduplicate) {
 
 absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec) {
   RETURN_IF_ERROR(CheckHashingIsUsed(spec));
+  RETURN_IF_ERROR(CheckDeduplicatesIfAsked(spec.deduplicate()));
   RETURN_IF_ERROR(CheckMinCosineIsUsed(spec.deduplicate()));
   if (!spec.tokenizer().model_path().empty() && spec.tokenizer().has_sample_bytes()) {
     return Wrong("tokenizer.sample_bytes", absl::StrCat(spec.tokenizer().sample_bytes()),
@@ -312,7 +358,7 @@ absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
   RETURN_IF_ERROR(ResolveIngest(resolved.mutable_ingest()));
   RETURN_IF_ERROR(ResolveTokenizer(resolved.mutable_tokenizer()));
   RETURN_IF_ERROR(ResolveEmbedder(resolved.ingest(), resolved.mutable_embedder()));
-  RETURN_IF_ERROR(ResolveNeighbors(resolved.mutable_neighbors()));
+  RETURN_IF_ERROR(ResolveNeighbors(resolved.embedder(), resolved.mutable_neighbors()));
   RETURN_IF_ERROR(ResolveDeduplicate(resolved.mutable_deduplicate()));
   if (resolved.has_decontaminate()) {
     RETURN_IF_ERROR(ResolveDecontaminate(resolved.mutable_decontaminate()));

@@ -77,15 +77,23 @@ class TextCollector {
  public:
   TextCollector(uint32_t file, std::vector<EvaluationText>* texts) : file_(file), texts_(texts) {}
 
-  void Collect(const fs::path& name, std::string_view text) {
-    if (auto strings = JsonStrings(text)) return AddAll(*std::move(strings), 0);
+  // INVALID_ARGUMENT for a JSON file with another record: its text with all escapes would match
+  // nothing.
+  absl::Status Collect(const fs::path& path, std::string_view text) {
+    if (auto strings = JsonStrings(text)) {
+      AddAll(*std::move(strings), 0);
+      return absl::OkStatus();
+    }
+    const fs::path name = path.filename();
     const fs::path plain = CompressionOf(name).empty() ? name : name.stem();
     const std::string extension = absl::AsciiStrToLower(plain.extension().string());
     const bool csv = extension == ".csv";
+    const bool json = extension == ".json" || extension == ".jsonl" || extension == ".ndjson";
     const std::string_view first =
         text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-    if (!csv && extension != ".tsv" && !JsonStrings(first.substr(0, first.find('\n')))) {
-      return Add(std::string(text), 0);
+    if (!csv && !json && extension != ".tsv" && !JsonStrings(first.substr(0, first.find('\n')))) {
+      Add(std::string(text), 0);
+      return absl::OkStatus();
     }
     int64_t line = 1;
     for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
@@ -93,6 +101,11 @@ class TextCollector {
       const std::string_view record = text.substr(begin, end - begin);
       if (auto strings = JsonStrings(record)) {
         AddAll(*std::move(strings), line);
+      } else if (json && record.find_first_not_of(" \t\r") != record.npos) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "decontaminate.paths: ", path.string(), ":", line,
+            ": got text that is not JSON, expected an object or array on each line or one in the "
+            "file; NaN, comments and half surrogate pairs are not JSON"));
       } else {
         std::string cells(record);
         std::ranges::replace_if(
@@ -101,6 +114,7 @@ class TextCollector {
       }
       line += std::ranges::count(record, '\n') + 1;
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -248,8 +262,7 @@ absl::Status AddEvaluationFile(const fs::path& path, int64_t* bytes, EvaluationT
   if (*bytes > kMaxEvaluationBytes) return TooLarge(path);
   const auto file = static_cast<uint32_t>(texts->files.size());
   texts->files.push_back({path.string(), std::ssize(stored), Crc32c(stored)});
-  TextCollector(file, &texts->texts).Collect(path.filename(), text);
-  return absl::OkStatus();
+  return TextCollector(file, &texts->texts).Collect(path, text);
 }
 
 // Damaged and encrypted files are bad input; an error of the file system is not.

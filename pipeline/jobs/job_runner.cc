@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/process_memory.h"
@@ -324,6 +325,7 @@ const std::vector<std::string>& StageNames() {
 
 absl::StatusOr<v1::JobResult> RunJob(const v1::CorpusSpec& resolved, StageStore* store,
                                      const JobHooks& hooks) {
+  const absl::Cleanup restore = [before = RetrievalThreads()] { SetRetrievalThreads(before); };
   SetRetrievalThreads(resolved.num_threads());
   return JobRun(resolved, store, hooks).Run();
 }

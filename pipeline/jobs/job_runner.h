@@ -32,8 +32,8 @@ struct JobHooks {
 };
 
 // Runs a job. Requires: `resolved` is a result of ResolveCorpusSpec(). Sets the number of worker
-// threads of the process (SetRetrievalThreads) to resolved.num_threads(). Errors: CANCELLED when
-// hooks.stop() returned true; those of the stages, prefixed with the name of the stage.
+// threads of the process (SetRetrievalThreads) to resolved.num_threads() until it ends. Errors:
+// CANCELLED when hooks.stop() returned true; those of the stages, prefixed with the stage's name.
 absl::StatusOr<v1::JobResult> RunJob(const v1::CorpusSpec& resolved, StageStore* store,
                                      const JobHooks& hooks);
 

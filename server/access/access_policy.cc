@@ -14,7 +14,10 @@ constexpr std::array kRoleNames = {std::string_view("viewer"), std::string_view(
 constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.PipelineService/GetJob", kViewer},
     MethodPolicy{"/braid.v1.PipelineService/ListJobs", kViewer},
-    MethodPolicy{.method = "/braid.v1.PipelineService/WatchJob", .role = kViewer, .watch = true},
+    MethodPolicy{.method = "/braid.v1.PipelineService/WatchJob",
+                 .role = kViewer,
+                 .watch = true,
+                 .threadless = true},
     MethodPolicy{"/braid.v1.PipelineService/ExplainInstances", kViewer},
     MethodPolicy{"/braid.v1.PipelineService/ExplainDocument", kViewer},
     MethodPolicy{"/braid.v1.PipelineService/SubmitCorpus", kSubmitter},
@@ -24,7 +27,10 @@ constexpr std::array kPolicies = {
 
     MethodPolicy{"/braid.v1.TrainingService/GetRun", kViewer},
     MethodPolicy{"/braid.v1.TrainingService/ListRuns", kViewer},
-    MethodPolicy{.method = "/braid.v1.TrainingService/WatchRun", .role = kViewer, .watch = true},
+    MethodPolicy{.method = "/braid.v1.TrainingService/WatchRun",
+                 .role = kViewer,
+                 .watch = true,
+                 .threadless = true},
     MethodPolicy{"/braid.v1.TrainingService/LaunchRun", kSubmitter},
     MethodPolicy{"/braid.v1.TrainingService/StopRun", kSubmitter},
     MethodPolicy{"/braid.v1.TrainingService/ResumeRun", kSubmitter},
@@ -42,7 +48,8 @@ constexpr std::array kPolicies = {
     MethodPolicy{"/braid.v1.AnalysisService/Import", kOperator},
     MethodPolicy{"/braid.v1.AnalysisService/Convert", kOperator},
 
-    MethodPolicy{"/braid.v1.GenerationService/Generate", kSubmitter},
+    MethodPolicy{
+        .method = "/braid.v1.GenerationService/Generate", .role = kSubmitter, .threadless = true},
     MethodPolicy{"/braid.v1.GenerationService/DescribeServing", kViewer},
 
     MethodPolicy{"/braid.v1.StorageService/Delete", kSubmitter},

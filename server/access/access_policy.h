@@ -29,6 +29,8 @@ struct MethodPolicy {
   bool open = false;
   // A stream that does not end by itself; it is ended when the server drains.
   bool watch = false;
+  // No thread of the server waits in the call.
+  bool threadless = false;
 };
 
 // Returns nullptr for a method without a policy.

@@ -7,13 +7,15 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 
 namespace braid {
 
 enum class CallKind {
-  kNamed,      // by an identified principal, including watches
+  kNamed,      // by an identified principal, in which no thread waits
+  kBlocking,   // by an identified principal, which holds a thread of the server until it ends
   kOpen,       // call of an open method: health checks
   kOpenWatch,  // watch of an open method, which lasts until the caller ends it
   kRefused,    // refused, waiting for its delayed answer
@@ -21,7 +23,9 @@ enum class CallKind {
 
 struct CallLimits {
   int named = 32768;
-  int of_one_principal = 16384;
+  int named_of_one = 16384;  // for one principal
+  int blocking = 1792;       // below the threads of the server (grpc_host.cc)
+  int blocking_of_one = 512;
   int open = 256;
   int open_watches = 1024;
   int refused = 1024;
@@ -39,11 +43,14 @@ class CallCapacity {
 
  private:
   int LimitOf(CallKind kind) const;
+  // Returns the limit for one principal; 0 for kinds without one.
+  int LimitOfOne(CallKind kind) const;
 
   const CallLimits limits_;
   std::mutex mutex_;
-  std::map<CallKind, int> taken_;          // guarded by mutex_
-  std::map<std::string, int> principals_;  // calls of kind kNamed; guarded by mutex_
+  std::map<CallKind, int> taken_;  // guarded by mutex_
+  // Calls of each principal, of kinds with a limit for one; guarded by mutex_.
+  std::map<std::pair<CallKind, std::string>, int> of_one_;
 };
 
 }  // namespace braid

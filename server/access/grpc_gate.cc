@@ -79,7 +79,9 @@ absl::Status TooLong(size_t bytes, size_t max_bytes) {
 
 CallKind KindOf(const Admission& admission) {
   if (!admission.status.ok()) return CallKind::kRefused;
-  if (!admission.policy->open) return CallKind::kNamed;
+  if (!admission.policy->open) {
+    return admission.policy->threadless ? CallKind::kNamed : CallKind::kBlocking;
+  }
   return admission.policy->watch ? CallKind::kOpenWatch : CallKind::kOpen;
 }
 

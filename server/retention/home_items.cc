@@ -59,7 +59,9 @@ StoredItem HomeItems::OfJob(const v1::Job& job) const {
           .state = StateName(job.state()),
           .ended = IsFinal(job.state()),
           .owns = DirectoriesOf(job),
-          .uses = InHome(AbsolutePathsIn(job.spec()))};
+          .uses = InHome(AbsolutePathsIn(job.spec())),
+          // All that is known of a damaged job is its id and its state.
+          .uses_unknown = !job.has_spec()};
 }
 
 std::set<std::string> HomeItems::UsesOfRun(const std::string& id, const fs::path& directory,

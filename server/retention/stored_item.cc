@@ -18,10 +18,13 @@ constexpr size_t kMaxNamedUsers = 5;
 }  // namespace
 
 void SortForDeletion(std::vector<StoredItem>* items) {
-  // A run comes before a job of the same moment, since it may use the job.
-  std::ranges::sort(*items, [](const StoredItem& a, const StoredItem& b) {
-    return std::tie(b.created, b.is_run, b.id) < std::tie(a.created, a.is_run, a.id);
-  });
+  // A damaged job, whose time is unknown, may use any other and frees nothing. A run comes before a
+  // job of the same moment, since it may use the job.
+  const auto key = [](const StoredItem& item) {
+    return std::tuple(item.uses_unknown && !item.is_run, item.created, item.is_run, item.id);
+  };
+  std::ranges::sort(*items,
+                    [&](const StoredItem& a, const StoredItem& b) { return key(b) < key(a); });
 }
 
 std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const RetentionPolicy& policy,

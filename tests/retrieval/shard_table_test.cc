@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
@@ -36,6 +37,17 @@ TEST(ShardTableTest, DropsADamagedShard) {
   ASSERT_OK_AND_ASSIGN(const bool existed, table.Drop(kName));
   EXPECT_TRUE(existed);
   EXPECT_FALSE(std::filesystem::exists(home.path() / kName));
+}
+
+TEST(ShardTableTest, ShardsOfEarlierProcessesCount) {
+  const ScratchDirectory home;
+  for (int i = 0; i < 1000; ++i) {
+    std::filesystem::create_directory(home.path() / absl::StrCat("s", i));
+    PutFile(home.path() / absl::StrCat("s", i) / "manifest.json", "{}");
+  }
+  ShardTable table(home.path());
+  EXPECT_FAILS(table.Create("one-more", kDimension, "Flat"), absl::StatusCode::kResourceExhausted,
+               "got 1000 shards");
 }
 
 // A client drops a shard again when the answer is late. If both calls removed files, the second one

@@ -121,6 +121,11 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
       {"embedder.dimension", "0", [](auto* s) { s->mutable_embedder()->set_dimension(0); }},
       {"neighbors.k", "-2", [](auto* s) { s->mutable_neighbors()->set_k(-2); }},
       {"neighbors.k", "0", [](auto* s) { s->mutable_neighbors()->set_k(0); }},
+      {"neighbors.index", "IVF16,Falt",
+       [](auto* s) { s->mutable_neighbors()->set_index("IVF16,Falt"); }},
+      {"neighbors.index", "PQ7", [](auto* s) { s->mutable_neighbors()->set_index("IVF16,PQ7"); }},
+      {"neighbors.index", "at most 1048576",
+       [](auto* s) { s->mutable_neighbors()->set_index("IVF99999999,Flat"); }},
       {"neighbors.nprobe", "-1", [](auto* s) { s->mutable_neighbors()->set_nprobe(-1); }},
       {"neighbors.recall_sample", "-1",
        [](auto* s) { s->mutable_neighbors()->set_recall_sample(-1); }},
@@ -213,6 +218,16 @@ TEST(CheckSettingsAreUsedTest, RefusesSettingsWithoutEffectThatStoredJobsMayHave
          s->mutable_deduplicate()->set_near_duplicates("minhash");
          s->mutable_deduplicate()->set_min_cosine(0.7);
        }},
+      {"deduplicate.max_heldout_cosine", "0.8",
+       [](auto* s) {
+         s->mutable_deduplicate()->set_disabled(true);
+         s->mutable_deduplicate()->set_max_heldout_cosine(0.8);
+       }},
+      {"deduplicate.near_duplicates", "\"minhash\"",
+       [](auto* s) {
+         s->mutable_deduplicate()->set_disabled(true);
+         s->mutable_deduplicate()->set_near_duplicates("minhash");
+       }},
       {"neighbors.nprobe", "4",
        [](auto* s) {
          s->mutable_neighbors()->set_index("Flat");
@@ -257,6 +272,7 @@ TEST(CheckSettingsAreUsedTest, AcceptsSettingsThatAreUsedAndResolvedSpecs) {
       [](auto* s) { s->mutable_deduplicate()->set_near_duplicates("minhash"); },
       [](auto* s) { s->mutable_neighbors()->set_index("Flat"); },
       [](auto* s) { s->set_order(v1::RANDOM); },
+      [](auto* s) { s->mutable_deduplicate()->set_disabled(true); },
   };
   for (const auto& set : kinds) {
     v1::CorpusSpec spec = Minimal();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 namespace braid {
 namespace evaluation_texts_test {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -70,8 +72,24 @@ TEST(EvaluationTextsTest, ReadsDeeplyNestedJsonAndLinesThatAreNotJson) {
   const CraftedFiles files;
   const std::string deep = std::string(100'000, '[') + "\"core\"" + std::string(100'000, ']');
   const auto a = files.Write("deep.json", deep);
-  const auto b = files.Write("mixed.jsonl", "{\"x\": \"good\"}\n{\"x\": bad}\n");
+  const auto b = files.Write("mixed.log", "{\"x\": \"good\"}\n{\"x\": bad}\n");
   EXPECT_THAT(TextsOf(Read({a.string(), b.string()})), ElementsAre("core", "good", "{\"x\": bad}"));
+}
+
+// Its escapes would hide the text from the comparison.
+TEST(EvaluationTextsTest, RefusesJsonFilesWithOtherRecords) {
+  const CraftedFiles files;
+  for (const auto& [name, text, place] :
+       {std::tuple("nan.jsonl", "{\"x\": \"a\"}\n{\"x\": \"b\\nc\", \"score\": NaN}\n",
+                   "nan.jsonl:2:"),
+        {"half.ndjson", "{\"x\": \"\\ud83d\"}\n", "half.ndjson:1:"},
+        {"pretty.json", "{\n\"x\": \"a\"\n}\n{\n\"x\": \"b\"\n}\n", "pretty.json:1:"}}) {
+    const auto read = ReadEvaluationTexts(std::vector{files.Write(name, text).string()});
+    EXPECT_TRUE(absl::IsInvalidArgument(read.status())) << name;
+    EXPECT_THAT(std::string(read.status().message()),
+                AllOf(HasSubstr(place), HasSubstr("not JSON")))
+        << name;
+  }
 }
 
 TEST(EvaluationTextsTest, ReportsAMissingFile) {

@@ -119,7 +119,10 @@ TEST_F(DecontaminationJobTest, OnlyCountsWithReportOnly) {
 TEST_F(DecontaminationJobTest, NamesTheSettingWhenNoDocumentIsLeft) {
   Home home;
   v1::CorpusSpec spec = SmallSpec(corpus_);
-  spec.mutable_decontaminate()->add_paths(corpus_.string());
+  // A line of the corpus is not JSON, which only a file of another type may have.
+  const std::filesystem::path evaluation = corpus_.string() + ".txt";
+  std::filesystem::copy_file(corpus_, evaluation);
+  spec.mutable_decontaminate()->add_paths(evaluation.string());
   const absl::Status status = home.Run(spec).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("decontaminate.paths"));

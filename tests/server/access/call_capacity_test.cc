@@ -7,8 +7,13 @@
 namespace braid {
 namespace call_capacity_test {
 
-constexpr CallLimits kFew = {
-    .named = 5, .of_one_principal = 3, .open = 2, .open_watches = 1, .refused = 2};
+constexpr CallLimits kFew = {.named = 5,
+                             .named_of_one = 3,
+                             .blocking = 4,
+                             .blocking_of_one = 1,
+                             .open = 2,
+                             .open_watches = 1,
+                             .refused = 2};
 
 TEST(CallCapacityTest, KindsOfCallsHaveSeparateLimits) {
   CallCapacity capacity(kFew);
@@ -32,6 +37,17 @@ TEST(CallCapacityTest, PrincipalsHaveSeparateLimits) {
   EXPECT_FAILS(capacity.Enter(CallKind::kNamed, "cid"), absl::StatusCode::kResourceExhausted);
   capacity.Leave(CallKind::kNamed, "ann");
   EXPECT_OK(capacity.Enter(CallKind::kNamed, "cid"));
+}
+
+TEST(CallCapacityTest, OnePrincipalLeavesThreadsForOthers) {
+  CallCapacity capacity(kFew);
+  EXPECT_OK(capacity.Enter(CallKind::kBlocking, "ann"));
+  EXPECT_FAILS(capacity.Enter(CallKind::kBlocking, "ann"), absl::StatusCode::kResourceExhausted,
+               "ann has 1 calls");
+  EXPECT_OK(capacity.Enter(CallKind::kNamed, "ann"));
+  EXPECT_OK(capacity.Enter(CallKind::kBlocking, "bob"));
+  capacity.Leave(CallKind::kBlocking, "ann");
+  EXPECT_OK(capacity.Enter(CallKind::kBlocking, "ann"));
 }
 
 }  // namespace call_capacity_test

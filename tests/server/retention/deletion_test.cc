@@ -1,4 +1,5 @@
 // Deleting by id through the service: what is deleted, what is kept and why, and who may.
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include "base/directory_use.h"
 #include "control/launch/launch_lock.h"
 #include "control/run_store.h"
+#include "pipeline/jobs/job_database.h"
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/store/stage_store.h"
 #include "runs/process_identity.h"
@@ -109,6 +111,16 @@ TEST_F(DeletionTest, KeepsWhatAnotherJobOrRunUses) {
   ExpectRefused({job}, StatusCode::kFailedPrecondition, next + " uses store/tokenize-1111");
   ASSERT_OK(Delete({next, job}));
   EXPECT_THAT(home_.Ids(), IsEmpty());
+}
+
+TEST_F(DeletionTest, ADamagedJobKeepsWhatItMayOwn) {
+  const std::string job = home_.AddJob({.outputs = {"i1", "p1"}});
+  const std::string damaged = home_.AddJob({.outputs = {"i1", "p2"}});
+  SQLite::Database(JobDatabasePath(home_.path()).string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE jobs SET spec_crc = 1 WHERE id = 2");
+  ExpectRefused({job}, StatusCode::kFailedPrecondition,
+                damaged + ", whose settings are damaged, may use store/");
+  ASSERT_OK(Delete({job, damaged}));
 }
 
 TEST_F(DeletionTest, ARunThatIsMissingInTheListKeepsItsDataset) {

@@ -240,7 +240,7 @@ absl::StatusOr<Preparation> PlaceOf(const Session& session, const FinetuneOption
         "--prepare-in: got none, expected with --server a directory on a file system that the "
         "ranks share");
   }
-  const std::filesystem::path home = std::filesystem::absolute(session.options.home);
+  const std::filesystem::path home = AbsolutePath(session.options.home);
   Preparation place = {.root = home / "supervised", .home = home};
   if (!options.prepare_in.empty()) place.root = AbsolutePath(options.prepare_in);
   RETURN_IF_ERROR(MakeDirectories(place.root));

@@ -163,6 +163,7 @@ std::string RepeatCommand(const Session& session, const ReproduceOptions& option
   for (const std::string& assignment : options.fields.Assignments()) add("--set", assignment);
   if (options.split_bytes) add("--split-bytes", absl::StrCat(*options.split_bytes));
   if (!options.hosts.empty()) add("--hosts", options.hosts);
+  if (!options.output.empty()) add("--output", AbsolutePath(options.output));
   return ShellText(words);
 }
 

@@ -43,6 +43,7 @@ TrainingSlots::TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> ta
     BRAID_CHECK(of_host != slots_.end() && of_host->second >= 1)
         << "no slot for host '" << host_of_[task] << "'";
     BRAID_CHECK(!tasks_[task].after || *tasks_[task].after < task);
+    if (tasks_[task].after) awaited_.insert(*tasks_[task].after);
     waiting_.insert(task);
   }
 }
@@ -61,8 +62,15 @@ absl::Status TrainingSlots::Advance() {
     }
     task = active_.erase(task);
   }
+  RETURN_IF_ERROR(StartReady(/*awaited=*/true));
+  return StartReady(/*awaited=*/false);
+}
+
+absl::Status TrainingSlots::StartReady(bool awaited) {
   for (auto task = waiting_.begin(); task != waiting_.end();) {
-    if (NeverStarts(*task)) {
+    if (awaited_.contains(*task) != awaited) {
+      ++task;
+    } else if (NeverStarts(*task)) {
       task = waiting_.erase(task);
     } else if (!IsReady(*task) || !HasFreeSlot(host_of_[*task])) {
       ++task;

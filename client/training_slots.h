@@ -62,9 +62,10 @@ class TrainingSlots {
   // without one; `slots` must have an entry of at least 1 for the host of every task.
   TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks, SlotsByHost slots);
 
-  // Updates the active runs and starts the next ones in free slots, in the order of the tasks per
-  // host, without those that wait for another run. A run that fails is not retried, and the others
-  // continue. Returns the errors of the launcher and of request_after.
+  // Updates the active runs and starts the next ones in free slots: per host in the order of the
+  // tasks, those that others wait for first, and none that waits for another run. A run that fails
+  // is not retried, and the others continue. Returns the errors of the launcher and of
+  // request_after.
   absl::Status Advance();
 
   // Returns whether all runs have ended or will never start.
@@ -85,6 +86,8 @@ class TrainingSlots {
   TrainingSlots(RunLauncher& launcher, std::vector<TrainingTask> tasks,
                 std::vector<std::string> host_of, SlotsByHost slots);
 
+  // Starts waiting tasks in free slots: those that others wait for, or the others.
+  absl::Status StartReady(bool awaited);
   absl::Status Start(size_t task);
   bool HasFreeSlot(const std::string& host) const;
   // Returns whether the task that this one waits for can no longer succeed.
@@ -100,6 +103,7 @@ class TrainingSlots {
   // The host of each task.
   const std::vector<std::string> host_of_;
   const SlotsByHost slots_;
+  std::set<size_t> awaited_;  // tasks that others wait for
   std::set<size_t> waiting_;
   std::set<size_t> active_;
   std::vector<v1::Run> runs_;

@@ -11,7 +11,7 @@ packages=(
   libopenmpi-dev libprotobuf-dev libre2-dev libsentencepiece-dev libsimdjson-dev libsnappy-dev libsqlite3-dev libsqlitecpp-dev libssl-dev
   libtorch-dev libxxhash-dev libzstd-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
   # running and testing
-  libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy python3-torch
+  libgmock-dev libgtest-dev openmpi-bin python3 python3-numpy python3-torch sqlite3
 )
 
 # Debian provides libxsmm for amd64 only; training is slower without it.

@@ -20,10 +20,7 @@ constexpr char kRule[] =
 
 std::string LimitsHtml(const Experiment& experiment) {
   return absl::StrCat(
-      "<p><strong>Limits.</strong> The models are hundreds of times smaller than those of the "
-      "paper and train on tens of thousands of times less text, so the numbers of the paper are "
-      "context, not targets. ",
-      experiment.limits,
+      "<p><strong>Limits.</strong> ", experiment.limits,
       " Intervals are not corrected for the number of claims, do not apply to other corpora, and "
       "are wide with few seeds.</p>\n"
       "<p>The complete protocol, written before any run, is in <code>",

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,7 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "base/file_lock.h"
+#include "base/path_roots.h"
 #include "base/staged_output.h"
 #include "base/status_macros.h"
 #include "client/follow.h"
@@ -75,6 +78,12 @@ class ElapsedSeconds {
   std::jthread writer_;
 };
 
+// Returns the name of the file with the seconds of an experiment. A directory may be used for
+// several, one after another.
+std::string SecondsFile(const std::string& command) {
+  return absl::StrFormat("seconds-%08x", Crc32c(command));
+}
+
 absl::StatusOr<std::vector<v1::StepMetrics>> MetricsOf(TrainingClient& client,
                                                        const std::string& run_id) {
   std::vector<v1::StepMetrics> metrics;
@@ -99,7 +108,7 @@ class ExperimentRun {
         plan_(options.plan),
         checked_(std::move(corpus)),
         board_(std::cerr, IsTerminal(STDERR_FILENO)),
-        seconds_(options.output_dir / "seconds") {}
+        seconds_(options.output_dir / SecondsFile(options.command)) {}
 
   absl::StatusOr<Reproduction> Run() {
     RETURN_IF_ERROR(Prepare());
@@ -164,7 +173,8 @@ class ExperimentRun {
     // with another output directory finds them only if the path is the same.
     TunedRuns tunings(
         plan_, std::move(analysis), options_.prepare_task,
-        std::filesystem::absolute(session_.options.home) / "reproductions" / "converted", board_);
+        std::filesystem::path(AbsolutePath(session_.options.home)) / "reproductions" / "converted",
+        board_);
     double scoring = 0;
     for (const PlannedRun& run : plan_.runs) {
       work.tasks.push_back(TaskOf(run, tunings));

@@ -107,12 +107,20 @@ double MeanOf(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+// Returns the task's main figure: a mean over examples, or BLEU where only all texts together have
+// figures.
+double FigureOf(const TaskScore& score) {
+  const auto bleu = score.metrics.find("bleu");
+  return score.figures.empty() && bleu != score.metrics.end() ? bleu->second
+                                                              : MeanOf(score.figures);
+}
+
 TaskSummary SummaryOf(const TaskScore& score) {
   return {.task = score.task,
           .scoring = score.scoring,
           .num_examples = static_cast<int64_t>(score.answer_losses.size()),
           .answer_loss = MeanOf(score.answer_losses),
-          .figure = MeanOf(score.figures)};
+          .figure = FigureOf(score)};
 }
 
 double HeldoutLoss(const ArmResult& result, const PlannedScore& planned) {

@@ -80,20 +80,24 @@ std::string Facts(const Reproduction& reproduction) {
   return FactsTable(facts);
 }
 
-FactList ModelFacts(const v1::ModelConfig& model) {
-  return {{"layers", absl::StrCat(model.num_layers())},
-          {"width D", absl::StrCat(model.d_model())},
-          {"attention heads H", absl::StrCat(model.num_heads())},
-          {"FFN width F", absl::StrCat(model.d_ff())},
-          {"experts E", absl::StrCat(model.routing().num_experts())},
-          {"segment length S", absl::StrCat(model.routing().segment_length(), " tokens")},
-          {"context L", absl::StrCat(model.sequence_length(), " tokens")},
-          {"vocabulary V", WithThousands(model.vocab_size())}};
+FactList ModelFacts(const v1::ModelConfig& model, bool has_segments) {
+  FactList facts = {{"layers", absl::StrCat(model.num_layers())},
+                    {"width D", absl::StrCat(model.d_model())},
+                    {"attention heads H", absl::StrCat(model.num_heads())},
+                    {"FFN width F", absl::StrCat(model.d_ff())},
+                    {"experts E", absl::StrCat(model.routing().num_experts())},
+                    {"context L", absl::StrCat(model.sequence_length(), " tokens")},
+                    {"vocabulary V", WithThousands(model.vocab_size())}};
+  if (has_segments) {
+    facts.emplace_back("segment length S",
+                       absl::StrCat(model.routing().segment_length(), " tokens"));
+  }
+  return facts;
 }
 
 FactList TrainingFacts(const v1::RunSpec& spec) {
   const v1::OptimizerConfig& optimizer = spec.optimizer();
-  return {
+  FactList facts = {
       {"batch", absl::StrCat(spec.batch().global_batch_size(), " sequences")},
       {"optimizer",
        absl::StrFormat("AdamW, \xCE\xB2 %g and %g, \xCE\xB5 %g, weight decay %g, gradient norm at "
@@ -103,14 +107,18 @@ FactList TrainingFacts(const v1::RunSpec& spec) {
       {"learning rate",
        absl::StrFormat("%g after a linear warm-up of %s of the steps, down to %s of it by a cosine",
                        optimizer.learning_rate(), FormatShortPercent(optimizer.warmup_fraction()),
-                       FormatShortPercent(optimizer.final_lr_ratio()))},
-      {"dense warm-up", absl::StrCat(FormatShortPercent(spec.upcycling().dense_fraction()),
-                                     " of the steps, then upcycling")}};
+                       FormatShortPercent(optimizer.final_lr_ratio()))}};
+  if (const double dense = spec.upcycling().dense_fraction(); dense > 0) {
+    facts.emplace_back("dense warm-up",
+                       absl::StrCat(FormatShortPercent(dense), " of the steps, then upcycling"));
+  }
+  return facts;
 }
 
 std::string Configuration(const Reproduction& reproduction) {
   if (reproduction.spec.dataset_dir().empty()) return "";
-  FactList facts = ModelFacts(reproduction.spec.model());
+  FactList facts =
+      ModelFacts(reproduction.spec.model(), LeavesSegmentsOut(*reproduction.experiment));
   std::ranges::move(TrainingFacts(reproduction.spec), std::back_inserter(facts));
   return absl::StrCat("<h3>Configuration</h3>\n<p class=\"note\">Settings of the arm ",
                       Code(reproduction.experiment->main_arm),

@@ -12,6 +12,7 @@ constexpr char kSmoeIntroduction[] =
     "training that repeats a small text, unless the name says fresh.";
 
 constexpr char kSmoeLimits[] =
+    "The models are much smaller than those of the paper, so its numbers are context, not targets. "
     "Models are compared at equal tokens and equal parameters, with one learning rate.";
 
 // A small text that a run repeats, as the paper does (about 50 passes).

@@ -3,10 +3,10 @@
 
     tests/bench/order_help.py OUTPUT_DIR...
 
-OUTPUT_DIR is a directory that `braid reproduce --experiment order -o` wrote. Prints, for each arm,
-the loss in random order minus that in similarity order (nats per token), and for each directory but
-the first also the difference from the first: means and 95 % intervals of t over seeds, which are
-the claims 11 and 12 of docs/reproduction/order.md.
+OUTPUT_DIR is a directory that `braid reproduce --experiment order --full -o` wrote. Prints the help of
+each setting (nats per token) with the interval of that experiment, and for each directory but the
+first also the difference from the first, with a 95 % interval of t over seeds. The differences are
+claims 11 and 12 of docs/reproduction/order.md.
 """
 import json
 import pathlib
@@ -17,32 +17,38 @@ import sys
 T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 
 
-def interval(values):
-    mean = statistics.fmean(values)
-    half = T[len(values) - 1] * statistics.stdev(values) / len(values) ** 0.5
-    return f"{mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}]"
+def read(directory):
+    """Returns the seeds of the runs and, by setting, the help: a part of a claim."""
+    report = json.loads((pathlib.Path(directory) / "reproduction.json").read_text())
+    parts = {part["name"]: part for claim in report["claims"] for part in claim["parts"]
+             if part["name"].startswith("help, ") and "by_seed" in part}
+    return sorted({run["seed"] for run in report["runs"]}), parts
 
 
-def helps(directory):
-    """Returns the help of each arm, by seed."""
-    runs = json.loads((pathlib.Path(directory) / "reproduction.json").read_text())["runs"]
-    loss = {(run["arm"], run["order"].lower(), run["seed"]): run["heldout_loss"] for run in runs}
-    found = {}
-    for arm, order, seed in sorted(loss):
-        if order == "random" and (arm, "similarity", seed) in loss:
-            found.setdefault(arm, []).append(loss[arm, order, seed] - loss[arm, "similarity", seed])
-    return found
+def describe(mean, low, high):
+    return f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+
+
+def difference(values, first):
+    gains = [a - b for a, b in zip(values, first, strict=True)]
+    mean = statistics.fmean(gains)
+    half = T[len(gains) - 1] * statistics.stdev(gains) / len(gains) ** 0.5
+    return describe(mean, mean - half, mean + half)
 
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         raise SystemExit(__doc__)
-    first = helps(sys.argv[1])
+    first_seeds, first = read(sys.argv[1])
     for directory in sys.argv[1:]:
-        for arm, values in helps(directory).items():
-            line = f"{directory} {arm}: {interval(values)}"
-            if directory != sys.argv[1] and len(first.get(arm, [])) == len(values):
-                line += ", minus the first " + interval([a - b for a, b in zip(values, first[arm])])
+        seeds, parts = read(directory)
+        if seeds != first_seeds or len(seeds) < 2:
+            raise SystemExit(f"{directory}: got seeds {seeds}, expected those of {sys.argv[1]}, "
+                             f"{first_seeds}, and at least two")
+        for name, part in sorted(parts.items()):
+            line = f"{directory} {name}: {describe(part['effect'], *part['interval'])}"
+            if directory != sys.argv[1] and name in first:
+                line += ", minus the first " + difference(part["by_seed"], first[name]["by_seed"])
             print(line)
 
 

@@ -5,13 +5,14 @@
 
 Trains each RUN of the home again, with seed 100 and on that many sequences, for each batch size and
 rate, one thread each. Prints one line of JSON per run: its held-out loss in nats per token after the
-first segment, with equal weights of domains. Then it prints, for each batch size, the rate with the
+first segment, with equal weights of domains (Infinity: it failed). Then it prints, for each batch size, the rate with the
 lowest mean over all runs. What an earlier call trained is found again. Needs build/bin/braid.
 """
 import argparse
 import collections
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -33,7 +34,13 @@ def heldout_loss(home, sequences, run, batch, rate):
     name = f"sweep-{sequences}-{run}-{batch}-{rate}"
     again = braid(home, "train", "--config", pathlib.Path(home) / "runs" / run / "run.textproto",
                   "--seed", 100, "--batch", batch, "--steps", sequences // batch,
-                  "--learning-rate", rate, "--threads", 1, "--name", name, "--request-id", name, "--wait")
+                  "--learning-rate", rate, "--threads", 1, "--name", name, "--request-id", name)
+    if braid(home, "status", again["id"])["state"] == "RUN_STOPPED":
+        braid(home, "resume", again["id"])
+    # A rate may be too high for the run to end with finite weights.
+    subprocess.run([BIN / "braid", "--home", home, "status", again["id"], "--watch"], capture_output=True)
+    if braid(home, "status", again["id"])["state"] == "RUN_FAILED":
+        return math.inf
     scores = braid(home, "eval", "perplexity", again["id"], "--threads", 1)
     return statistics.fmean(d["loss_after_first_segment"]
                             for d in scores["evaluations"][0]["domains"])

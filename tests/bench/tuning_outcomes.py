@@ -33,6 +33,11 @@ class Experiment:
         self.text = arguments.text
         self.tasks = pathlib.Path(arguments.tasks)
         self.threads = ["--threads", str(arguments.threads)]
+        settings = {"text": [os.path.abspath(path) for path in self.text],
+                    "tasks": os.path.abspath(self.tasks), "lora": LORA, "full": FULL, "passes": PASSES}
+        if (kept := self.kept("settings", lambda: settings)) != settings:
+            raise SystemExit(f"{self.home}: its results are those of {kept}, not of {settings}; "
+                             "choose another --home")
 
     def braid(self, *arguments):
         """Returns the JSON that a command prints."""

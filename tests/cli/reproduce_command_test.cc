@@ -52,6 +52,8 @@ TEST_F(ReproduceCommandTest, TestsEveryClaimAndReusesResults) {
   ExpectNumbers(reproduction);
   EXPECT_EQ(reproduction["domains"].size(), 3);
   EXPECT_EQ(reproduction["num_steps"], 10);
+  EXPECT_THAT(reproduction["command"].get<std::string>(),
+              HasSubstr("--output " + (root_ / "result").string()));
   EXPECT_EQ(Contents(root_ / "result" / "reproduction.json"), first.output);
   EXPECT_THAT(Contents(root_ / "result" / "reproduction.html"),
               AllOf(HasSubstr("</html>"), HasSubstr("kitchen")));

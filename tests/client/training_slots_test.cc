@@ -218,6 +218,20 @@ TEST(TrainingSlotsTest, TasksWaitForTheRunThatTheyStartFrom) {
   EXPECT_EQ(slots.run(4).state(), v1::RUN_SUCCEEDED);
 }
 
+// Otherwise a slot may be idle at the end, until the last of them is done.
+TEST(TrainingSlotsTest, RunsThatOthersWaitForStartFirst) {
+  FakeService service;
+  std::vector<TrainingTask> tasks = TasksAfterTheFirst({2, 1, 1, 2, 1}, 4);
+  tasks[3].after.reset();
+  tasks[4].after = 3;
+  TrainingSlots slots(service, tasks, 1);
+  RunToTheEnd(slots, service);
+  EXPECT_EQ(slots.run(0).id(), "run-1");
+  EXPECT_EQ(slots.run(3).id(), "run-2");
+  EXPECT_EQ(slots.run(1).id(), "run-3");
+  EXPECT_EQ(slots.run(4).id(), "run-5");
+}
+
 TEST(TrainingSlotsTest, TasksAfterARunThatFailedNeverStart) {
   FakeService service;
   std::vector<TrainingTask> tasks = TasksAfterTheFirst({2, 4, 2, 2}, 2);

@@ -104,6 +104,17 @@ TEST(ReproductionPageTest, MuchLargerEffectsHaveTheirOwnScale) {
               AllOf(HasSubstr("1. Soft MoE"), Not(HasSubstr("9. The decisions of the routers"))));
 }
 
+TEST(ReproductionPageTest, TellsOnlyWhatTheExperimentHas) {
+  Reproduction reproduction = Fabricated();
+  const std::string whole = RenderReproduction(reproduction);
+  EXPECT_THAT(whole, AllOf(HasSubstr("then upcycling"), HasSubstr("segment length S"),
+                           HasSubstr("smaller than those of the paper")));
+  reproduction.spec.mutable_upcycling()->set_dense_fraction(0);
+  EXPECT_THAT(RenderReproduction(reproduction), Not(HasSubstr("then upcycling")));
+  EXPECT_THAT(RenderReproduction({.experiment = &OrderExperiment()}),
+              Not(HasSubstr("those of the paper")));
+}
+
 TEST(ReproductionPageTest, SmallNegativeEffectsAreZero) {
   EXPECT_EQ(EffectNumber(-0.0004), "0.000");
   EXPECT_EQ(EffectNumber(-0.0006), "-0.001");

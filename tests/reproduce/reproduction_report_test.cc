@@ -122,5 +122,16 @@ TEST(ReproductionReportTest, ReportsTheLossesOfARun) {
             (std::map<std::string, int64_t>{{"a", 2}}));
 }
 
+// Texts have no figure of their own.
+TEST(ReproductionReportTest, WrittenAnswersAreReportedByTheirBleu) {
+  const ArmResult result{
+      .task = "e2e",
+      .tasks = {{.task = "e2e", .answer_losses = {1, 2}, .metrics = {{"bleu", 0.25}, {"nist", 3}}},
+                {.task = "sst2", .answer_losses = {1, 2}, .figures = {1, 0}}}};
+  const ReproducedRun run = ReproducedRunOf(result, "", "", {});
+  EXPECT_EQ(run.tasks[0].figure, 0.25);
+  EXPECT_EQ(run.tasks[1].figure, 0.5);
+}
+
 }  // namespace reproduction_report_test
 }  // namespace braid

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -123,6 +124,12 @@ class AnswerDecoding {
   const size_t begin_;
 };
 
+// Returns the text up to a stop sequence, without surrounding white space.
+std::string AnswerText(const AnswerDecoding& decoding, std::span<const int32_t> tokens) {
+  const std::string text = decoding.Stopped(tokens).value_or(decoding.Text(tokens));
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
 absl::StatusOr<std::vector<int32_t>> SearchTokens(const v1::FreeAnswer& free,
                                                   const AnswerDecoding& decoding,
                                                   const std::vector<int32_t>& context,
@@ -143,47 +150,102 @@ absl::StatusOr<std::vector<int32_t>> SearchTokens(const v1::FreeAnswer& free,
   return search.best().tokens;
 }
 
-// Returns the most likely token after each, until an end.
-absl::StatusOr<std::vector<int32_t>> GreedyTokens(const v1::FreeAnswer& free,
-                                                  const AnswerDecoding& decoding,
-                                                  std::vector<int32_t> sequence,
-                                                  std::vector<float> logits, int64_t most,
-                                                  const Asking& asking) {
-  const TextCodec& codec = asking.codec;
-  std::vector<int32_t> tokens;
-  while (std::ssize(tokens) < most) {
-    BanRepeatedNgrams(sequence, free.no_repeat_ngram(), {&codec.eos_id, 1}, logits);
-    const int32_t token = MostLikely(logits, codec.vocab_size);
-    RETURN_IF_ERROR(CheckFinite(logits[static_cast<size_t>(token)]));
-    if (token == codec.eos_id) break;
-    tokens.push_back(token);
-    sequence.push_back(token);
-    if (decoding.Stopped(tokens).has_value()) break;
-    if (std::ssize(tokens) < most) {
-      ASSIGN_OR_RETURN(logits, asking.decoder.Step(token));
-    }
+// A text that is written token by token, the most likely one each time.
+class GreedyText {
+ public:
+  // `logits` are those of the token after `context`. Writes at most `most` tokens.
+  GreedyText(const v1::FreeAnswer& free, const TextCodec& codec, std::vector<int32_t> context,
+             std::vector<float> logits, int64_t most)
+      : free_(free),
+        codec_(codec),
+        decoding_(free, codec, context.back()),
+        sequence_(std::move(context)),
+        logits_(std::move(logits)),
+        most_(most) {}
+
+  // Appends a token, or ends the text. Returns whether the logits after last() are needed.
+  absl::StatusOr<bool> Extend() {
+    BanRepeatedNgrams(sequence_, free_.no_repeat_ngram(), {&codec_.eos_id, 1}, logits_);
+    const int32_t token = MostLikely(logits_, codec_.vocab_size);
+    RETURN_IF_ERROR(CheckFinite(logits_[static_cast<size_t>(token)]));
+    if (token == codec_.eos_id) return false;
+    tokens_.push_back(token);
+    sequence_.push_back(token);
+    return !decoding_.Stopped(tokens_).has_value() && std::ssize(tokens_) < most_;
   }
-  return tokens;
+  int32_t last() const { return tokens_.back(); }
+  void set_logits(std::vector<float> logits) { logits_ = std::move(logits); }
+
+  std::string text() const { return AnswerText(decoding_, tokens_); }
+
+ private:
+  const v1::FreeAnswer& free_;
+  const TextCodec& codec_;
+  AnswerDecoding decoding_;
+  std::vector<int32_t> sequence_, tokens_;
+  std::vector<float> logits_;
+  int64_t most_;
+};
+
+// A text in progress, and the answer that it belongs to.
+struct Writing {
+  size_t answer = 0;
+  GreedyText text;
+  Decoder* decoder = nullptr;
+  std::unique_ptr<Decoder> own = {};  // that decoder, where it is not shared with other answers
+};
+
+// Names task and example.
+absl::Status Located(const LoadedTask& task, int64_t example, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("task \"", task.spec.name(), "\", ",
+                                                  task.examples[static_cast<size_t>(example)].where,
+                                                  ": ", status.message()));
 }
 
-absl::StatusOr<std::string> Write(const LoadedTask& task, const std::vector<int32_t>& context,
-                                  const Asking& asking) {
-  const v1::FreeAnswer& free = task.spec.free();
-  ASSIGN_OR_RETURN(std::vector<float> logits, asking.decoder.Prefill(context));
-  const int64_t room = asking.context_length - static_cast<int64_t>(context.size());
-  const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
-  if (most < 1) return "";
-  const AnswerDecoding decoding(free, asking.codec, context.back());
-  ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
-                   free.num_beams() > 1
-                       ? SearchTokens(free, decoding, context, std::move(logits), most, asking)
-                       : GreedyTokens(free, decoding, context, std::move(logits), most, asking));
-  const std::string text = decoding.Stopped(tokens).value_or(decoding.Text(tokens));
-  return std::string(absl::StripAsciiWhitespace(text));
+absl::Status StepAll(const Asking& asking, std::vector<Writing>& texts) {
+  std::vector<Decoder*> decoders;
+  std::vector<int32_t> tokens;
+  for (const Writing& writing : texts) {
+    decoders.push_back(writing.decoder);
+    tokens.push_back(writing.text.last());
+  }
+  if (texts.size() == 1) {
+    ASSIGN_OR_RETURN(std::vector<float> logits, decoders[0]->Step(tokens[0]));
+    texts[0].text.set_logits(std::move(logits));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(std::vector<std::vector<float>> logits, asking.step_together(decoders, tokens));
+  for (size_t i = 0; i < texts.size(); ++i) texts[i].text.set_logits(std::move(logits[i]));
+  return absl::OkStatus();
 }
 
+// Writes all texts to their ends.
+absl::Status WriteAll(const LoadedTask& task, const Asking& asking, std::vector<Writing> texts,
+                      std::vector<ExampleAnswer>* answers) {
+  while (!texts.empty()) {
+    std::vector<Writing> open;
+    for (Writing& writing : texts) {
+      ExampleAnswer& answer = (*answers)[writing.answer];
+      const absl::StatusOr<bool> more = writing.text.Extend();
+      if (!more.ok()) return Located(task, answer.example, more.status());
+      if (*more) {
+        open.push_back(std::move(writing));
+      } else {
+        answer.text = writing.text.text();
+      }
+    }
+    texts = std::move(open);
+    if (texts.empty()) break;
+    const absl::Status stepped = StepAll(asking, texts);
+    if (!stepped.ok()) return Located(task, (*answers)[texts[0].answer].example, stepped);
+  }
+  return absl::OkStatus();
+}
+
+// Scores the reference, searches the text or begins one. `together`: it is written with others.
 absl::Status AnswerFreely(const LoadedTask& task, const Question& question, const Asking& asking,
-                          ExampleAnswer* answer) {
+                          bool together, size_t number, ExampleAnswer* answer,
+                          std::vector<Writing>* texts) {
   if (asking.score_references) {
     ASSIGN_OR_RETURN(const std::vector<Sum> sums,
                      Score(ReferencePrompt(task, answer->example, asking.shots, question.num_shots,
@@ -192,50 +254,85 @@ absl::Status AnswerFreely(const LoadedTask& task, const Question& question, cons
     answer->reference = ChoiceScore{sums[0].log_prob, sums[0].num_tokens, 0};
   }
   if (!NeedsText(task.spec)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(answer->text, Write(task, question.prompts[0].context, asking));
+  const v1::FreeAnswer& free = task.spec.free();
+  const std::vector<int32_t>& context = question.prompts[0].context;
+  ASSIGN_OR_RETURN(std::vector<float> logits, asking.decoder.Prefill(context));
+  const int64_t room = asking.context_length - static_cast<int64_t>(context.size());
+  const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
+  if (most < 1) return absl::OkStatus();
+  if (free.num_beams() > 1) {
+    const AnswerDecoding decoding(free, asking.codec, context.back());
+    ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                     SearchTokens(free, decoding, context, std::move(logits), most, asking));
+    answer->text = AnswerText(decoding, tokens);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<Decoder> own;
+  if (together) {
+    ASSIGN_OR_RETURN(own, asking.decoder.Fork());
+  }
+  Decoder* const decoder = own != nullptr ? own.get() : &asking.decoder;
+  texts->push_back({.answer = number,
+                    .text = GreedyText(free, asking.codec, context, std::move(logits), most),
+                    .decoder = decoder,
+                    .own = std::move(own)});
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExampleAnswer> Answer(const LoadedTask& task, int64_t example,
-                                     const Asking& asking) {
+// Adds the answer to `answers`; a text that is not complete also to `texts`.
+absl::Status Answer(const LoadedTask& task, int64_t example, const Asking& asking, bool together,
+                    std::vector<ExampleAnswer>* answers, std::vector<Writing>* texts) {
+  const size_t number = answers->size();
+  ExampleAnswer& answer = answers->emplace_back();
+  answer.example = example;
   if (task.spec.has_number() || !asking.classes.empty()) {
-    ExampleAnswer answer;
-    answer.example = example;
     const std::vector<int32_t> prompt =
         BarePrompt(task, example, asking.codec, asking.context_length, &answer.shortened);
-    RETURN_IF_ERROR(task.spec.has_number() ? PredictNumber(prompt, asking, &answer)
-                                           : ScoreClasses(prompt, asking, &answer));
-    return answer;
+    return task.spec.has_number() ? PredictNumber(prompt, asking, &answer)
+                                  : ScoreClasses(prompt, asking, &answer);
   }
   const Question question =
       MakeQuestion(task, example, asking.shots, asking.codec, asking.context_length);
-  ExampleAnswer answer;
-  answer.example = example;
   answer.num_shots = question.num_shots;
   answer.shortened = question.shortened;
   if (task.spec.has_free()) {
-    RETURN_IF_ERROR(AnswerFreely(task, question, asking, &answer));
-    return answer;
+    return AnswerFreely(task, question, asking, together, number, &answer, texts);
   }
   RETURN_IF_ERROR(ScoreChoices(question, asking.decoder, &answer));
-  if (NeedsUnconditional(task.spec)) {
-    RETURN_IF_ERROR(ScoreUnconditionally(
-        UnconditionalPrompt(task, example, asking.codec, asking.context_length),
-        asking.unconditional, &answer));
-  }
-  return answer;
+  if (!NeedsUnconditional(task.spec)) return absl::OkStatus();
+  return ScoreUnconditionally(
+      UnconditionalPrompt(task, example, asking.codec, asking.context_length), asking.unconditional,
+      &answer);
 }
 
 }  // namespace
 
+size_t MostAnswersTogether(const LoadedTask& task, const Asking& asking) {
+  // As many as the products of few tokens are made for (model/kernels/product.h).
+  constexpr size_t kTexts = 8;
+  const bool greedy =
+      task.spec.has_free() && NeedsText(task.spec) && task.spec.free().num_beams() <= 1;
+  return greedy && asking.classes.empty() && asking.step_together != nullptr ? kTexts : 1;
+}
+
+absl::StatusOr<std::vector<ExampleAnswer>> AnswerExamples(const LoadedTask& task,
+                                                          std::span<const int64_t> examples,
+                                                          const Asking& asking) {
+  std::vector<ExampleAnswer> answers;
+  std::vector<Writing> texts;
+  for (const int64_t example : examples) {
+    const absl::Status status =
+        Answer(task, example, asking, examples.size() > 1, &answers, &texts);
+    if (!status.ok()) return Located(task, example, status);
+  }
+  RETURN_IF_ERROR(WriteAll(task, asking, std::move(texts), &answers));
+  return answers;
+}
+
 absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
                                             const Asking& asking) {
-  absl::StatusOr<ExampleAnswer> answer = Answer(task, example, asking);
-  if (answer.ok()) return answer;
-  return absl::Status(answer.status().code(),
-                      absl::StrCat("task \"", task.spec.name(), "\", ",
-                                   task.examples[static_cast<size_t>(example)].where, ": ",
-                                   answer.status().message()));
+  ASSIGN_OR_RETURN(std::vector<ExampleAnswer> answers, AnswerExamples(task, {&example, 1}, asking));
+  return std::move(answers[0]);
 }
 
 }  // namespace braid

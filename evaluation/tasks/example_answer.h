@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,14 +57,23 @@ struct Asking {
   bool score_references = false;
   // The class of each choice in the logits of a label head; empty for a model of tokens.
   std::vector<size_t> classes = {};
-  // Steps the beams of a search together, which reads the weights once; null for one by one.
+  // Steps the beams of a search, or several texts, together, which reads the weights once; null for
+  // one by one.
   StepTogetherFunction step_together = nullptr;
 };
 
-// Scores or generates the answer to an example. All choices of a prompt are one batch over its
-// context; with a label head the score of a choice is ln p of its class after the bare prompt, as
-// one token, and a number is the head's output there. Errors name task and example: Internal when a
-// score is not finite (a model with NaN weights), otherwise those of the decoder.
+// Returns how many examples AnswerExamples should get at a time: several where the model writes one
+// likely token after the other, so that each step reads the weights once for all.
+size_t MostAnswersTogether(const LoadedTask& task, const Asking& asking);
+
+// Scores or generates the answers to examples, in their order. All choices of a prompt are one
+// batch over its context; with a label head the score of a choice is ln p of its class after the
+// bare prompt, as one token, and a number is the head's output there. Errors name task and example:
+// Internal when a score is not finite (a model with NaN weights), otherwise those of the decoder.
+absl::StatusOr<std::vector<ExampleAnswer>> AnswerExamples(const LoadedTask& task,
+                                                          std::span<const int64_t> examples,
+                                                          const Asking& asking);
+// The same for one example.
 absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
                                             const Asking& asking);
 

@@ -241,12 +241,15 @@ absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedM
       shots,          model.codec,     model.context_length, *decoder,
       *unconditional, needs_reference, std::move(classes),   model.step_together};
   const auto total = static_cast<int64_t>(examples.size());
-  for (int64_t done = 0; done < total; ++done) {
-    progress(done, total);
-    const int64_t example = examples[static_cast<size_t>(done)];
-    if (IsAnswered(*log, example, needs_reference)) continue;
-    ASSIGN_OR_RETURN(const ExampleAnswer answer, AnswerExample(task, example, asking));
-    RETURN_IF_ERROR(log->Append(answer));
+  const size_t most = MostAnswersTogether(task, asking);
+  for (size_t next = 0; next < examples.size();) {
+    progress(static_cast<int64_t>(next), total);
+    std::vector<int64_t> group;
+    for (; next < examples.size() && group.size() < most; ++next) {
+      if (!IsAnswered(*log, examples[next], needs_reference)) group.push_back(examples[next]);
+    }
+    ASSIGN_OR_RETURN(const std::vector<ExampleAnswer> answers, AnswerExamples(task, group, asking));
+    for (const ExampleAnswer& answer : answers) RETURN_IF_ERROR(log->Append(answer));
   }
   progress(total, total);
   v1::TaskResult result = Summarize(task, options, AnswersTo(examples, *log));

@@ -1,6 +1,7 @@
 // The scores of one random model on the samples of all tasks. They change only when prompts,
 // tokens, scoring or the model's arithmetic change.
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
@@ -115,6 +116,38 @@ TEST(TaskScoresTest, ScoresOfARandomModelArePinned) {
     EXPECT_TRUE(Agree(got, kPinned[i]))
         << absl::StreamFormat("{\"%s\", %.4f, %.4f, %.17g, %.17g},", got.task, got.segment,
                               got.prompt, got.figure_segment, got.figure_prompt);
+  }
+}
+
+// They differ in length, so that some end while others are written.
+TEST(TaskScoresTest, AnswersWrittenTogetherAreThoseWrittenAlone) {
+  const std::unique_ptr<LanguageModel> model = Model();
+  const TextCodec codec = ByteCodec();
+  for (const char* const name : {"nq", "mawps", "triviaqa"}) {
+    const LoadedTask task = SampleTask(name);
+    const DemonstrationSet shots(task, 1, 0, codec);
+    std::vector<int64_t> examples(task.examples.size());
+    std::iota(examples.begin(), examples.end(), int64_t{0});
+    ASSERT_GT(examples.size(), 1u);
+    for (const MergeMode mode : {MergeMode::kSegment, MergeMode::kPrompt}) {
+      const auto decoder = model->NewDecoder(mode), alone = model->NewDecoder(mode);
+      Asking asking = {shots, codec, 512, *decoder, *decoder};
+      asking.score_references = true;
+      EXPECT_EQ(MostAnswersTogether(task, asking), 1u);
+      asking.step_together = [&](std::span<Decoder* const> decoders,
+                                 std::span<const int32_t> tokens) {
+        return model->StepTogether(decoders, tokens);
+      };
+      EXPECT_EQ(MostAnswersTogether(task, asking), 8u);
+      ASSERT_OK_AND_ASSIGN(const auto together, AnswerExamples(task, examples, asking));
+      const Asking single = {shots, codec, 512, *alone, *alone, /*score_references=*/true};
+      ASSERT_EQ(together.size(), examples.size());
+      for (const ExampleAnswer& answer : together) {
+        ASSERT_OK_AND_ASSIGN(const auto expected, AnswerExample(task, answer.example, single));
+        EXPECT_EQ(answer.text, expected.text) << name;
+        EXPECT_NEAR(answer.reference->log_prob, expected.reference->log_prob, 1e-3);
+      }
+    }
   }
 }
 

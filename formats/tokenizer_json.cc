@@ -263,8 +263,7 @@ std::optional<std::string> ChooseToken(const Json& named,
   return std::nullopt;
 }
 
-// Reads a JSON object from the file `name` in the directory of `path`. Returns an empty object if
-// there is no such file.
+// Returns the JSON object in the file `name` beside `path`; an empty object if the file is missing.
 absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const FileReader& read) {
   const fs::path file = path.parent_path() / name;
   std::error_code error;

@@ -139,9 +139,9 @@ class LanguageModel {
   // Creates a model with seeded initial weights. They are a pure function of seed, parameter name
   // and shape, so models of one seed that differ only in routing agree on the parameters that both
   // have. Without a seed all values are zero, for callers that set each of them. `resolved` comes
-  // from ResolveModelConfig. ResourceExhausted when the buffers do not fit
-  // into memory. `finetuning`, from ResolveFinetuning, says which parameters are trained and adds
-  // adapters, with which the model computes what MergeAdapters makes of it.
+  // from ResolveModelConfig. ResourceExhausted when the buffers do not fit into memory.
+  // `finetuning`, from ResolveFinetuning, says which parameters are trained and adds adapters, with
+  // which the model computes what MergeAdapters makes of it.
   static absl::StatusOr<std::unique_ptr<LanguageModel>> Create(
       const v1::ModelConfig& resolved, std::optional<uint64_t> seed,
       const v1::Finetuning& finetuning = {});

@@ -195,7 +195,7 @@ std::shared_ptr<const VectorSearch> ListedShardIndex::SearchFor(int32_t k,
   const std::lock_guard lock(mutex_);
   if (prepared_k_ != k) {
     prepared_.reset();
-    prepared_k_ = 0;  // in case there is no memory for the next one
+    prepared_k_ = 0;  // the next line may throw std::bad_alloc
     prepared_ = MakeListNeighborSearch(documents(), k, sealed_->lists.get());
     prepared_k_ = k;
   }

@@ -83,7 +83,7 @@ struct NeighborClient::Connection {
       auto limit = deadline;
       if (failures > 0) {
         if (!Connect(give_up, stop) && !Stops(stop)) return GivenUp(problem);
-        // A call that may take longer than a server is waited for has all its time again.
+        // A call whose deadline is longer than give_up_after gets all of it again.
         const auto left = std::chrono::duration_cast<milliseconds>(give_up - Clock::now());
         if (deadline < options.give_up_after) limit = std::min(deadline, left);
       }

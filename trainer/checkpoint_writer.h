@@ -42,7 +42,7 @@ struct CheckpointWriterSettings {
   std::function<absl::Status()> before_publish = [] { return absl::OkStatus(); };
   // Called on the same thread before old checkpoints are removed; an error keeps them.
   std::function<absl::Status()> before_rotate = [] { return absl::OkStatus(); };
-  // Where rank 0 tells which old checkpoints it could not remove. They only take space.
+  // Rank 0 writes a warning to it when an old checkpoint cannot be removed; the run continues.
   std::ostream* warnings = &std::cerr;
 };
 

@@ -189,10 +189,9 @@ class GreedyText {
 
 // A text in progress, and the answer that it belongs to.
 struct Writing {
-  size_t answer = 0;
+  size_t answer = 0;  // its index
   GreedyText text;
-  Decoder* decoder = nullptr;
-  std::unique_ptr<Decoder> own = {};  // that decoder, where it is not shared with other answers
+  std::unique_ptr<Decoder> decoder;  // null for Asking.decoder
 };
 
 // Names task and example.
@@ -206,7 +205,7 @@ absl::Status StepAll(const Asking& asking, std::vector<Writing>& texts) {
   std::vector<Decoder*> decoders;
   std::vector<int32_t> tokens;
   for (const Writing& writing : texts) {
-    decoders.push_back(writing.decoder);
+    decoders.push_back(writing.decoder ? writing.decoder.get() : &asking.decoder);
     tokens.push_back(writing.text.last());
   }
   if (texts.size() == 1) {
@@ -222,7 +221,7 @@ absl::Status StepAll(const Asking& asking, std::vector<Writing>& texts) {
 // Writes all texts to their ends.
 absl::Status WriteAll(const LoadedTask& task, const Asking& asking, std::vector<Writing> texts,
                       std::vector<ExampleAnswer>* answers) {
-  while (!texts.empty()) {
+  while (true) {
     std::vector<Writing> open;
     for (Writing& writing : texts) {
       ExampleAnswer& answer = (*answers)[writing.answer];
@@ -235,23 +234,24 @@ absl::Status WriteAll(const LoadedTask& task, const Asking& asking, std::vector<
       }
     }
     texts = std::move(open);
-    if (texts.empty()) break;
+    if (texts.empty()) return absl::OkStatus();
     const absl::Status stepped = StepAll(asking, texts);
     if (!stepped.ok()) return Located(task, (*answers)[texts[0].answer].example, stepped);
   }
-  return absl::OkStatus();
 }
 
-// Scores the reference, searches the text or begins one. `together`: it is written with others.
+// Completes the last of `answers`: scores its reference and searches its text, or begins one in
+// `texts`. `together`: the text is written together with others, so it needs a decoder of its own.
 absl::Status AnswerFreely(const LoadedTask& task, const Question& question, const Asking& asking,
-                          bool together, size_t number, ExampleAnswer* answer,
+                          bool together, std::vector<ExampleAnswer>* answers,
                           std::vector<Writing>* texts) {
+  ExampleAnswer& answer = answers->back();
   if (asking.score_references) {
     ASSIGN_OR_RETURN(const std::vector<Sum> sums,
-                     Score(ReferencePrompt(task, answer->example, asking.shots, question.num_shots,
+                     Score(ReferencePrompt(task, answer.example, asking.shots, question.num_shots,
                                            asking.codec, asking.context_length),
                            asking.decoder));
-    answer->reference = ChoiceScore{sums[0].log_prob, sums[0].num_tokens, 0};
+    answer.reference = ChoiceScore{sums[0].log_prob, sums[0].num_tokens, 0};
   }
   if (!NeedsText(task.spec)) return absl::OkStatus();
   const v1::FreeAnswer& free = task.spec.free();
@@ -264,25 +264,22 @@ absl::Status AnswerFreely(const LoadedTask& task, const Question& question, cons
     const AnswerDecoding decoding(free, asking.codec, context.back());
     ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
                      SearchTokens(free, decoding, context, std::move(logits), most, asking));
-    answer->text = AnswerText(decoding, tokens);
+    answer.text = AnswerText(decoding, tokens);
     return absl::OkStatus();
   }
-  std::unique_ptr<Decoder> own;
+  std::unique_ptr<Decoder> decoder;
   if (together) {
-    ASSIGN_OR_RETURN(own, asking.decoder.Fork());
+    ASSIGN_OR_RETURN(decoder, asking.decoder.Fork());
   }
-  Decoder* const decoder = own != nullptr ? own.get() : &asking.decoder;
-  texts->push_back({.answer = number,
+  texts->push_back({.answer = answers->size() - 1,
                     .text = GreedyText(free, asking.codec, context, std::move(logits), most),
-                    .decoder = decoder,
-                    .own = std::move(own)});
+                    .decoder = std::move(decoder)});
   return absl::OkStatus();
 }
 
 // Adds the answer to `answers`; a text that is not complete also to `texts`.
 absl::Status Answer(const LoadedTask& task, int64_t example, const Asking& asking, bool together,
                     std::vector<ExampleAnswer>* answers, std::vector<Writing>* texts) {
-  const size_t number = answers->size();
   ExampleAnswer& answer = answers->emplace_back();
   answer.example = example;
   if (task.spec.has_number() || !asking.classes.empty()) {
@@ -296,7 +293,7 @@ absl::Status Answer(const LoadedTask& task, int64_t example, const Asking& askin
   answer.num_shots = question.num_shots;
   answer.shortened = question.shortened;
   if (task.spec.has_free()) {
-    return AnswerFreely(task, question, asking, together, number, &answer, texts);
+    return AnswerFreely(task, question, asking, together, answers, texts);
   }
   RETURN_IF_ERROR(ScoreChoices(question, asking.decoder, &answer));
   if (!NeedsUnconditional(task.spec)) return absl::OkStatus();

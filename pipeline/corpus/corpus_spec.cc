@@ -295,8 +295,9 @@ absl::Status CheckHashingIsUsed(const v1::CorpusSpec& spec) {
   return Wrong("embedder.max_ngram", absl::StrCat(embedder.max_ngram()), kNone);
 }
 
-// A spec that was resolved has the defaults, which are no wish.
-absl::Status CheckDeduplicatesIfAsked(const v1::DeduplicateConfig& asked) {
+// Refuses settings that disabled deduplication ignores. A resolved spec contains the defaults, so
+// these are accepted.
+absl::Status CheckDeduplicationIsUsed(const v1::DeduplicateConfig& asked) {
   if (!asked.disabled()) return absl::OkStatus();
   constexpr char kNone[] = "none with deduplicate.disabled";
   if (!asked.near_duplicates().empty() && asked.near_duplicates() != "graph") {
@@ -335,7 +336,7 @@ absl::Status CheckMinCosineIsUsed(const v1::DeduplicateConfig& deduplicate) {
 
 absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec) {
   RETURN_IF_ERROR(CheckHashingIsUsed(spec));
-  RETURN_IF_ERROR(CheckDeduplicatesIfAsked(spec.deduplicate()));
+  RETURN_IF_ERROR(CheckDeduplicationIsUsed(spec.deduplicate()));
   RETURN_IF_ERROR(CheckMinCosineIsUsed(spec.deduplicate()));
   if (!spec.tokenizer().model_path().empty() && spec.tokenizer().has_sample_bytes()) {
     return Wrong("tokenizer.sample_bytes", absl::StrCat(spec.tokenizer().sample_bytes()),

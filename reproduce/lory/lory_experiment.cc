@@ -12,9 +12,8 @@ constexpr char kLoryIntroduction[] =
 
 constexpr char kLoryLimits[] =
     "The models are hundreds of times smaller than those of the paper and train on tens of "
-    "thousands of times less text, so the numbers of the paper are context, not targets. Models "
-    "are "
-    "compared at equal tokens and equal active parameters, not at equal computation. "
+    "thousands of times less text, so the numbers of the paper are context, not targets. "
+    "Models are compared at equal tokens and equal active parameters, not at equal computation. "
     "All arms use the learning rate that was chosen for the dense model and the MoE.";
 
 // What differs between arms.

@@ -1,6 +1,7 @@
 #include "server/retention/stored_item.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -23,8 +24,7 @@ void SortForDeletion(std::vector<StoredItem>* items) {
   const auto key = [](const StoredItem& item) {
     return std::tuple(item.uses_unknown && !item.is_run, item.created, item.is_run, item.id);
   };
-  std::ranges::sort(*items,
-                    [&](const StoredItem& a, const StoredItem& b) { return key(b) < key(a); });
+  std::ranges::sort(*items, std::ranges::greater(), key);
 }
 
 std::vector<size_t> SelectByPolicy(std::span<const StoredItem> items, const RetentionPolicy& policy,

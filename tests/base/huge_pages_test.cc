@@ -32,7 +32,7 @@ TEST(HugePagesTest, ZerosTakeMemoryOnceTheyAreWritten) {
     std::fill(memory, memory + bytes, 1);
     EXPECT_EQ(ResidentPages(memory, whole), static_cast<int64_t>(whole) / sysconf(_SC_PAGESIZE));
     FreeHugeZeros(memory, bytes);
-    // What was freed is not there any more, and nothing else was.
+    // The address is not mapped any more.
     unsigned char resident;
     EXPECT_NE(mincore(memory, 1, &resident), 0);
   }

@@ -61,27 +61,40 @@ bool CanShareFfn(std::span<const Rows> all, std::span<LayerState* const> states)
 
 // Returns the output of layer `layer` for h [n, D], the rows of all sequences one after the other,
 // and updates their states of it. After an exception a state may hold the rows in part, and its
-// position does not count them.
-at::Tensor RunLayer(const ModelTensors& model, int layer, const at::Tensor& h,
-                    std::span<const Rows> all, std::span<LayerState* const> states) {
+// position does not count them. With `last_row_only`, for one sequence, the output may be that of
+// its last row alone, [1, D].
+at::Tensor RunLayer(const ModelTensors& model, int layer, at::Tensor h, std::span<const Rows> all,
+                    std::span<LayerState* const> states, bool last_row_only = false) {
   const LayerWeights& w = model.weights.layers[layer];
   const at::Tensor qkv = ProjectQkv(model.config, w, h);
-  const at::Tensor mixed = ForEach(all, [&](size_t i, int64_t row) {
+  at::Tensor mixed = ForEach(all, [&](size_t i, int64_t row) {
     const LayerState& state = *states[i];
     const VisibleTokens& visible = all[i].visible;
     return AttendToCache(qkv.narrow(0, row, all[i].count), model.tables,
                          {state.keys, state.values, all[i].position, visible.begin, visible.first});
   });
+  std::span<const Rows> wanted = all;
+  Rows last;
+  if (last_row_only && states[0]->ffn->IsPositionWise()) {
+    const int64_t place = h.size(0) - 1;
+    last = all[0];
+    last.ids = last.ids.narrow(0, place, 1);
+    last.count = 1;
+    wanted = {&last, 1};
+    h = h.narrow(0, place, 1);
+    mixed = mixed.narrow(0, place, 1);
+  }
   const at::Tensor middle = AddAttention(w, h, mixed);
   const at::Tensor x = Normalize(middle, w.ffn_norm, model.config.norm_epsilon());
   at::Tensor output;
-  if (all.size() > 1 && CanShareFfn(all, states)) {
-    const at::Tensor ids = ForEach(all, [&](size_t i, int64_t) { return all[i].ids; });
+  if (wanted.size() > 1 && CanShareFfn(wanted, states)) {
+    const at::Tensor ids = ForEach(wanted, [&](size_t i, int64_t) { return wanted[i].ids; });
     output = states[0]->ffn->AddFfn(middle, x, ids);
   } else {
-    output = ForEach(all, [&](size_t i, int64_t row) {
-      return states[i]->ffn->AddFfn(middle.narrow(0, row, all[i].count),
-                                    x.narrow(0, row, all[i].count), all[i].ids);
+    output = ForEach(wanted, [&](size_t i, int64_t row) {
+      const Rows& rows = wanted[i];
+      return states[i]->ffn->AddFfn(middle.narrow(0, row, rows.count), x.narrow(0, row, rows.count),
+                                    rows.ids);
     });
   }
   for (size_t i = 0; i < all.size(); ++i) states[i]->position = all[i].position + all[i].count;
@@ -162,17 +175,20 @@ at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer
   return sum;
 }
 
-// Returns the hidden states after the final norm of the rows of all sequences, [n, D].
+// Returns the last layer's output for the rows of all sequences, [n, D], or only for the last row
+// of a single sequence.
 at::Tensor RunRows(const ModelTensors& model, std::span<const Rows> all) {
   const LayerMixer mixer(model.config, model.weights.mixing);
   const at::Tensor ids = ForEach(all, [&](size_t i, int64_t) { return all[i].ids; });
   const at::Tensor positions =
       ForEach(all, [&](size_t i, int64_t) { return LearnedPositions(all[i]); });
   at::Tensor h = EmbedTokens(model.weights, ids, positions);
-  for (int layer = 0; layer < model.config.num_layers(); ++layer) {
+  const int last = model.config.num_layers() - 1;
+  for (int layer = 0; layer <= last; ++layer) {
     std::vector<LayerState*> states;
     for (const Rows& rows : all) states.push_back(&rows.sequence->layers[layer]);
-    const at::Tensor own = RunLayer(model, layer, h, all, states);
+    const bool last_row_only = layer == last && all.size() == 1 && !mixer.Mixes(layer);
+    const at::Tensor own = RunLayer(model, layer, h, all, states, last_row_only);
     h = mixer.Mixes(layer) ? MixRows(mixer, model, layer, h, own, all) : own;
   }
   return h;

@@ -111,8 +111,10 @@ class FullPass {
       : config_(config), weights_(weights), tables_(tables), mode_(mode), routers_(config) {}
 
   // Returns the output of a layer for h [T, D], which is [T, D] too. context.tokens are [B, L].
-  RoutedFfn Layer(int layer, at::Tensor h, const at::Tensor& visible,
-                  const RoutingContext& context) const {
+  // With `wanted` [n] int64, of a layer for which CanLeaveOut holds, it is that of these rows,
+  // [n, D].
+  RoutedFfn Layer(int layer, at::Tensor h, const at::Tensor& visible, const RoutingContext& context,
+                  const at::Tensor& wanted = {}) const {
     const LayerWeights& w = weights_.layers[layer];
     const int64_t batch = context.tokens.size(0), length = context.tokens.size(1);
     const auto dropout = [&](AdapterInput input) {
@@ -120,7 +122,13 @@ class FullPass {
     };
     const at::Tensor qkv =
         ProjectQkv(config_, w, h, dropout(AdapterInput::kAttention)).view({batch, length, -1});
-    const at::Tensor mixed = CausalAttention(qkv, tables_, visible).flatten(0, 1);
+    at::Tensor mixed = CausalAttention(qkv, tables_, visible).flatten(0, 1);
+    std::vector<int64_t> shape = {batch, length, h.size(1)};
+    if (wanted.defined()) {
+      h = h.index_select(0, wanted);
+      mixed = mixed.index_select(0, wanted);
+      shape = {1, h.size(0), h.size(1)};
+    }
     h = AddAttention(w, h, mixed, dropout(AdapterInput::kAttentionOutput));
     const at::Tensor x = Normalize(h, w.ffn_norm, config_.norm_epsilon());
     if (context.on_ffn_input) context.on_ffn_input(layer, x);
@@ -129,11 +137,18 @@ class FullPass {
           h + FfnWithAdapters(x, w, dropout(AdapterInput::kFfn), dropout(AdapterInput::kHidden)),
           {}};
     }
-    const std::vector<int64_t> shape = {batch, length, h.size(1)};
     RoutedFfn ffn = routers_.Of(layer).AddFfn(h.view(shape), x.view(shape), ExpertsWithAdapters(w),
                                               mode_, context);
     ffn.output = ffn.output.view({-1, h.size(1)});
     return ffn;
+  }
+
+  // Returns whether positions of a layer can be left out after its attention: nothing in it depends
+  // on their places in the batch, and nothing else reads them.
+  bool CanLeaveOut(int layer, const RoutingContext& context) const {
+    return !IsMoeLayer(config_, layer) && context.dropout == nullptr &&
+           weights_.layers[layer].adapters.dropout == 0 && !context.on_ffn_input &&
+           !context.on_layer_output;
   }
 
   // Returns own + sum_i c_i (h_i - own) for the parts i of a mixing layer with the input z [B, L,
@@ -184,6 +199,14 @@ class FullPass {
 at::Tensor Later(const at::Tensor& document, const at::Tensor& example) {
   if (!document.defined() || !example.defined()) return example.defined() ? example : document;
   return at::maximum(document, example);
+}
+
+// Returns the positions that count, [n] int64, where they are less than half of all: answers in
+// examples, for instance. Otherwise undefined: to pick rows would not pay.
+at::Tensor FewCounted(const at::Tensor& counted) {
+  if (!counted.defined()) return {};
+  const at::Tensor rows = counted.flatten().nonzero().flatten();
+  return rows.numel() > 0 && 2 * rows.numel() < counted.numel() ? rows : at::Tensor();
 }
 
 // Returns the first position of each token's document, [B, L] int32, or of the sequence.
@@ -278,9 +301,14 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
     h = h + EmbeddingNoise(context, examples, tokens.sizes(), config.d_model()).to(h.device());
   }
   if (context.on_layer_output) context.on_layer_output(-1, h);
-  for (int layer = 0; layer < config.num_layers(); ++layer) {
+  // The head needs the last layer's output only where it counts.
+  at::Tensor wanted;
+  const int last = config.num_layers() - 1;
+  if (!mixer.Mixes(last) && pass.CanLeaveOut(last, context)) wanted = FewCounted(context.counted);
+  for (int layer = 0; layer <= last; ++layer) {
     context.layer = layer;
-    const RoutedFfn own = pass.Layer(layer, h, visible, context);
+    const RoutedFfn own =
+        pass.Layer(layer, h, visible, context, layer == last ? wanted : at::Tensor());
     if (own.weights.defined()) result.routing.push_back({layer, own.weights, own.chosen});
     if (own.input_sum.defined()) result.input_sums.push_back(own.input_sum);
     AddTo(own.balance_loss, &result.balance_loss);
@@ -300,6 +328,10 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
     if (context.on_layer_output) context.on_layer_output(layer, h);
   }
   result.hidden = Normalize(h, weights.final_norm, config.norm_epsilon());
+  if (wanted.defined()) {
+    const at::Tensor all = at::zeros({tokens.numel(), h.size(1)}, h.options());
+    result.hidden = all.index_copy(0, wanted, result.hidden);
+  }
   return result;
 }
 

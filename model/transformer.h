@@ -57,7 +57,8 @@ struct LayerChoiceTensor {
 };
 
 struct HiddenStates {
-  at::Tensor hidden;  // [B * L, D], after the final norm
+  // [B * L, D], after the final norm; may be 0 where context.counted is.
+  at::Tensor hidden;
   std::vector<LayerRoutingTensor> routing;
   std::vector<LayerChoiceTensor> choices;  // one per mixing layer that may take a second pass
   // [D] each, as RoutedFfn::input_sum: one per layer with experts, or none.

@@ -148,7 +148,7 @@ at::Tensor MixRows(const LayerMixer& mixer, const ModelTensors& model, int layer
       state.inputs.narrow(0, rows.position, rows.count).copy_(mine);
     }
     const MixingChoice choice = ChooseLayers(mixer, model, layer, mine, rows, &state);
-    for (const MixedPart& part : mixer.PartsOf(layer, choice, 1)) {
+    for (const MixedPart& part : mixer.PartsOf(layer, choice)) {
       Takers& group = takers[part.layer];
       group.rows.push_back(rows);
       // These pointers stay valid when states are added: elements of a std::map do not move.

@@ -122,7 +122,7 @@ at::Tensor RunBranches(const ModelTensors& model, const at::Tensor& tokens,
     if (mixer.Mixes(layer)) {
       MixingState& mixing = sequence->mixing.at(layer);
       const MixingChoice choice = ChooseInBranches(mixer, branches, layer, h, mixing.choice);
-      for (const MixedPart& part : mixer.PartsOf(layer, choice, 1)) {
+      for (const MixedPart& part : mixer.PartsOf(layer, choice)) {
         const LayerState& state =
             *OtherLayer(model, part.layer, sequence->position(), sequence, &mixing);
         const at::Tensor other = RunBranchLayer(branches, part.layer, state, h);

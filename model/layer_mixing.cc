@@ -62,16 +62,6 @@ at::Tensor HighestLayers(const at::Tensor& ranking, int64_t k, bool allow_nan) {
   return chosen;
 }
 
-// Returns the sequences [B] with a position for which `uses` [T] is true.
-std::vector<int64_t> SequencesWith(const at::Tensor& uses, int64_t batch) {
-  const at::Tensor any = uses.view({batch, -1}).any(1).to(at::kCPU).contiguous();
-  std::vector<int64_t> sequences;
-  for (int64_t b = 0; b < batch; ++b) {
-    if (any.data_ptr<bool>()[b]) sequences.push_back(b);
-  }
-  return sequences;
-}
-
 }  // namespace
 
 MixingUnits UnitsOf(const at::Tensor& first_visible, const at::Tensor& targeted, int64_t batch,
@@ -216,20 +206,19 @@ at::Tensor LayerMixer::LayersOf(const MixingChoice& choice) const {
   return numbers.index_select(0, choice.chosen.flatten().to(at::kLong)).view(choice.chosen.sizes());
 }
 
-std::vector<MixedPart> LayerMixer::PartsOf(int layer, const MixingChoice& choice,
-                                           int64_t batch) const {
+std::vector<MixedPart> LayerMixer::PartsOf(int layer, const MixingChoice& choice) const {
   const Mixing& mixing = config_.layer_mixing();
   const bool fixed = mixing.gate() == Mixing::FIXED;
   std::vector<MixedPart> parts;
   const auto add = [&](int other, int32_t index) {
     if (other == layer) return;
     const at::Tensor uses = choice.chosen.eq(index);
-    std::vector<int64_t> sequences = SequencesWith(uses.any(1), batch);
-    if (sequences.empty()) return;
+    const at::Tensor takers = uses.any(1);
+    if (!takers.any().item<bool>()) return;
     const at::Tensor weights = (choice.weights * uses.to(choice.weights.dtype())).sum(1);
     const at::Tensor coefficients =
         weights_.alpha.defined() ? weights * (1 - weights_.alpha) : weights * (1 - mixing.alpha());
-    parts.push_back({other, coefficients, std::move(sequences)});
+    parts.push_back({other, coefficients, takers});
   };
   if (fixed) {
     const auto place = std::ranges::lower_bound(layers_, layer) - layers_.begin();

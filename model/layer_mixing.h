@@ -52,8 +52,7 @@ struct MixingChoice {
 struct MixedPart {
   int layer = 0;
   at::Tensor coefficients;  // [T], 0 where a position did not choose it
-  // The sequences of the batch with a position that chose it, ascending.
-  std::vector<int64_t> sequences;
+  at::Tensor takers;        // [T] bool: the positions that chose it, at least one
 };
 
 // The choices of the mixing layers of a resolved configuration, which must outlive it.
@@ -73,8 +72,8 @@ class LayerMixer {
   // Returns the layers of the model that a choice names, [T, K] int32.
   at::Tensor LayersOf(const MixingChoice& choice) const;
 
-  // Returns the layers other than `layer` that a choice of B * L positions takes, ascending.
-  std::vector<MixedPart> PartsOf(int layer, const MixingChoice& choice, int64_t batch) const;
+  // Returns the layers other than `layer` that a choice takes, ascending.
+  std::vector<MixedPart> PartsOf(int layer, const MixingChoice& choice) const;
 
  private:
   struct Scores {

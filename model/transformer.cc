@@ -14,6 +14,7 @@
 #include "model/config/rotary_frequencies.h"
 #include "model/document_mask.h"
 #include "model/embedding_noise.h"
+#include "model/example_packing.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/gelu_ffn.h"
 #include "model/kernels/rms_norm.h"
@@ -89,6 +90,16 @@ at::Tensor PositionsOf(const at::Tensor& tokens, const at::Tensor& visible) {
   return (visible.defined() ? positions - visible : positions).flatten();
 }
 
+// Returns the sequences [B] with a position for which `takers` [B * L] is true.
+std::vector<int64_t> SequencesWith(const at::Tensor& takers, int64_t batch) {
+  const at::Tensor any = takers.view({batch, -1}).any(1).to(at::kCPU).contiguous();
+  std::vector<int64_t> sequences;
+  for (int64_t b = 0; b < batch; ++b) {
+    if (any.data_ptr<bool>()[b]) sequences.push_back(b);
+  }
+  return sequences;
+}
+
 // The part of a batch that is made of the sequences `rows`.
 RoutingContext Subset(const RoutingContext& context, const std::vector<int64_t>& rows,
                       const at::Tensor& index, std::vector<int64_t>* instances) {
@@ -152,8 +163,9 @@ class FullPass {
   }
 
   // Returns own + sum_i c_i (h_i - own) for the parts i of a mixing layer with the input z [B, L,
-  // D] and the output own [T, D]. Only the sequences that chose a layer pass through it. The losses
-  // of its router and dropout are those of its own pass.
+  // D] and the output own [T, D]. Only the examples that chose a layer pass through it, or the
+  // sequences with such examples where it uses their places. The losses of its router and dropout
+  // are those of its own pass.
   at::Tensor AddOthers(const std::vector<MixedPart>& parts, const at::Tensor& z,
                        const at::Tensor& own, const at::Tensor& visible,
                        RoutingContext context) const {
@@ -161,21 +173,27 @@ class FullPass {
     // Random numbers differ from those of the layer's own pass.
     context.seed = Mix64(context.seed, 1 + static_cast<uint64_t>(context.layer));
     context.on_ffn_input = nullptr;
+    context.on_layer_output = nullptr;
     for (const MixedPart& part : parts) {
       context.layer = part.layer;
+      if (const auto examples = ExamplesOf(part, visible, context)) {
+        sum = AddExamples(part, *examples, z.flatten(0, 1), own, sum, context);
+        continue;
+      }
+      const std::vector<int64_t> sequences = SequencesWith(part.takers, z.size(0));
       // Both passes of a consistency loss are numbered in the whole batch.
-      if (context.passes > 1 || std::ssize(part.sequences) == z.size(0)) {
+      if (context.passes > 1 || std::ssize(sequences) == z.size(0)) {
         const at::Tensor other = Layer(part.layer, z.flatten(0, 1), visible, context).output;
         sum = sum + part.coefficients.unsqueeze(1) * (other - own);
         continue;
       }
       const at::Tensor index =
-          at::tensor(at::ArrayRef<int64_t>(part.sequences), at::kLong).to(z.device());
+          at::tensor(at::ArrayRef<int64_t>(sequences), at::kLong).to(z.device());
       const auto rows = [&](const at::Tensor& all) {
         return all.view({z.size(0), z.size(1), -1}).index_select(0, index).flatten(0, 1);
       };
       std::vector<int64_t> instances;
-      const RoutingContext subset = Subset(context, part.sequences, index, &instances);
+      const RoutingContext subset = Subset(context, sequences, index, &instances);
       const at::Tensor seen = visible.defined() ? visible.index_select(0, index) : visible;
       const at::Tensor other = Layer(part.layer, rows(z), seen, subset).output;
       const at::Tensor added = rows(part.coefficients) * (other - rows(own));
@@ -187,6 +205,29 @@ class FullPass {
   }
 
  private:
+  // Returns the examples that chose a layer; nullopt where all have to pass through it, or where
+  // the layer uses their places in the batch.
+  std::optional<PackedExamples> ExamplesOf(const MixedPart& part, const at::Tensor& visible,
+                                           const RoutingContext& context) const {
+    if (!visible.defined() || !CanLeaveOut(part.layer, context)) return std::nullopt;
+    return PackExamples(visible, part.takers);
+  }
+
+  // Returns sum + c (h - own) for the output h of a layer whose inputs are examples of z [T, D].
+  at::Tensor AddExamples(const MixedPart& part, const PackedExamples& examples, const at::Tensor& z,
+                         const at::Tensor& own, const at::Tensor& sum,
+                         RoutingContext context) const {
+    context.tokens =
+        context.tokens.flatten().index_select(0, examples.source).view(examples.visible.sizes());
+    const at::Tensor output =
+        Layer(part.layer, z.index_select(0, examples.source), examples.visible, context).output;
+    const at::Tensor& positions = examples.positions;
+    const at::Tensor added =
+        output.index_select(0, examples.places) - own.index_select(0, positions);
+    const at::Tensor coefficients = part.coefficients.index_select(0, positions).unsqueeze(1);
+    return sum.index_add(0, positions, coefficients * added);
+  }
+
   const v1::ModelConfig& config_;
   const TransformerWeights& weights_;
   const AttentionTables& tables_;
@@ -320,8 +361,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
           mixer.Choose(z, units, mode == MergeMode::kTraining, context, &balance);
       AddTo(balance, &result.mixing_loss);
       result.choices.push_back({layer, mixer.LayersOf(choice)});
-      h = pass.AddOthers(mixer.PartsOf(layer, choice, tokens.size(0)), z, own.output, visible,
-                         context);
+      h = pass.AddOthers(mixer.PartsOf(layer, choice), z, own.output, visible, context);
     } else {
       h = own.output;
     }

@@ -145,21 +145,35 @@ TEST_F(MixedModelTest, AnswersChangeNoBitBeforeThem) {
   }
 }
 
+// Only examples that chose a layer pass through it.
 TEST_F(MixedModelTest, PackedExamplesAreDecidedOneByOne) {
-  const auto model = Model(MixingConfig(v1::DENSE, "alpha: 0.2 weight: PROBABILITY"));
-  const std::vector<int32_t> first = Tokens(10), second = Tokens(kLength - 10);
-  std::vector<int32_t> packed = first, visible(10, 0);
-  packed.insert(packed.end(), second.begin(), second.end());
-  visible.resize(kLength, 10);
-  std::vector<int32_t> targets = TargetsAfter(first, 3);
-  const std::vector<int32_t> rest = TargetsAfter(second, 4);
-  targets.insert(targets.end(), rest.begin(), rest.end());
-  const std::vector<float> together =
-      model->Evaluate(packed, targets, 1, MergeMode::kSegment, false, visible).value().token_loss;
-  std::vector<float> alone = Losses(*model, first, 3);
-  const std::vector<float> other = Losses(*model, second, 4);
-  alone.insert(alone.end(), other.begin(), other.end());
-  EXPECT_LT(MaxDifference(together, alone), 1e-5);
+  for (const char* mixing : {"alpha: 0.2 weight: PROBABILITY", "alpha: 0.2 num_chosen: 2"}) {
+    const v1::ModelConfig config = MixingConfig(v1::DENSE, mixing);
+    const auto packed = Model(config), single = Model(config);
+    std::vector<int32_t> inputs, targets, visible;
+    std::vector<float> alone;
+    for (const int64_t length : {10, 14, 5, 7, 12, 24}) {
+      const std::vector<int32_t> tokens = Tokens(length), own = TargetsAfter(tokens, 3);
+      visible.insert(visible.end(), length, static_cast<int32_t>(inputs.size() % kLength));
+      inputs.insert(inputs.end(), tokens.begin(), tokens.end());
+      targets.insert(targets.end(), own.begin(), own.end());
+      const std::vector<float> losses = Losses(*single, tokens, 3);
+      alone.insert(alone.end(), losses.begin(), losses.end());
+      ASSERT_OK(single->ForwardBackward(tokens, own, 1, 1, false).status());
+    }
+    const int64_t batch = std::ssize(inputs) / kLength;
+    const std::vector<float> together =
+        packed->Evaluate(inputs, targets, batch, MergeMode::kSegment, false, visible)->token_loss;
+    EXPECT_LT(MaxDifference(together, alone), 1e-4);
+    BatchIdentity identity;
+    identity.first_visible = visible;
+    ASSERT_OK(
+        packed->ForwardBackward(inputs, targets, batch, 1, false, nullptr, identity).status());
+    for (size_t i = 0; i < packed->gradients().size(); ++i) {
+      const double expected = single->gradients()[i];
+      ASSERT_NEAR(packed->gradients()[i], expected, 1e-3 + 1e-3 * std::abs(expected)) << i;
+    }
+  }
 }
 
 TEST_F(MixedModelTest, OnlyBatchDecisionsDependOnBatchMates) {

@@ -44,6 +44,9 @@ std::optional<std::string> NotUtf8(int argc, char** argv) {
   return std::nullopt;
 }
 
+// Options with a text that may be "".
+constexpr std::string_view kMayBeEmpty[] = {"--prompt", "--system", "--text-prefix"};
+
 // CLI11 would take the next argument, even a command, as the value of "--option=".
 std::optional<std::string> EmptyValue(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -51,14 +54,13 @@ std::optional<std::string> EmptyValue(int argc, char** argv) {
     if (word == "--") break;
     if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
     const std::string option = word.substr(0, word.size() - 1);
-    return absl::StrCat(option, ": got no value after \"=\", expected one; leave out ", option,
-                        " for its default");
+    const bool may_be_empty = std::ranges::find(kMayBeEmpty, option) != std::end(kMayBeEmpty);
+    return absl::StrCat(option, ": got no value after \"=\", expected one; ",
+                        may_be_empty ? absl::StrCat("write ", option, " '' for an empty text")
+                                     : absl::StrCat("leave out ", option, " for its default"));
   }
   return std::nullopt;
 }
-
-// Options with a text that may be "".
-constexpr std::string_view kMayBeEmpty[] = {"--prompt", "--system", "--text-prefix"};
 
 // Makes all other options refuse "": it would count as if they had been left out.
 void RefuseEmptyValues(CLI::App& app) {

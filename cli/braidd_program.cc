@@ -300,7 +300,11 @@ absl::Status Serve(Options& options) {
   std::cout << "braidd: " << strsignal(received) << ", shutting down" << std::endl;
   (*log)->Write(LogLevel::kInfo, absl::StrCat("draining after ", strsignal(received)));
   std::thread(EndAtOnce, signals).detach();
-  if (runs != nullptr) runs->Stop(kStopRunsLimit);
+  if (runs != nullptr) {
+    // A run that began now would be neither stopped with a checkpoint nor resumed later.
+    (*host)->RefuseCalls();
+    runs->Stop(kStopRunsLimit);
+  }
   runs.reset();
   const std::chrono::seconds drain(options.drain_seconds);
   // Bounds the wait for handlers that ignore cancellation.

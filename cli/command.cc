@@ -42,8 +42,7 @@ absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
 
 std::string ModelReference(const std::string& model) {
   if (absl::StartsWith(model, "run-")) return model;
-  const std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
-  return (path.has_filename() ? path : path.parent_path()).string();
+  return AbsolutePath(model);
 }
 
 absl::StatusOr<std::string> ModelDirectory(Session& session, const std::string& model) {

@@ -1,6 +1,6 @@
 // Reads corpus files as the documents of an evaluation.
-#ifndef BRAID_CLIENT_CORPUS_DOCUMENTS_H_
-#define BRAID_CLIENT_CORPUS_DOCUMENTS_H_
+#ifndef BRAID_CLI_CORPUS_DOCUMENTS_H_
+#define BRAID_CLI_CORPUS_DOCUMENTS_H_
 
 #include <span>
 #include <string>
@@ -18,4 +18,4 @@ absl::StatusOr<ReadSummary> ReadCorpusDocuments(std::span<const std::string> pat
 
 }  // namespace braid
 
-#endif  // BRAID_CLIENT_CORPUS_DOCUMENTS_H_
+#endif  // BRAID_CLI_CORPUS_DOCUMENTS_H_

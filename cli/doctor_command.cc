@@ -108,13 +108,16 @@ absl::Status Doctor(Session& session, const DoctorOptions& options) {
     return absl::NotFoundError(absl::StrCat("--shared: directory not found: ", shared.string(),
                                             "; create or mount a directory that all ranks share"));
   }
+  // First, since what was asked may not exist, and the other checks take minutes.
+  Findings needs;
+  RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), needs));
   Findings findings = CheckMachine(home, session.options.state, session.options.mpirun);
   const Findings expiries = CheckExpiries(home, session.options.tls);
   findings.insert(findings.end(), expiries.begin(), expiries.end());
   CatchInterrupts();
   AddRankFindings(ProgramsOf(session.options), spec, shared, findings);
   if (Interrupted()) return absl::CancelledError("interrupted");
-  RETURN_IF_ERROR(AddNeedFindings(session, options, spec.world_size(), findings));
+  findings.insert(findings.end(), needs.begin(), needs.end());
   if (options.bench) RETURN_IF_ERROR(AddBenchFindings(options, findings));
   if (session.json) {
     std::cout << FindingsToJson(findings) << std::endl;

@@ -91,10 +91,6 @@ void WarnOfRejects(const v1::EvaluationResult& result) {
   if (result.num_rejected() > result.rejected_size()) std::cerr << "  ...\n";
 }
 
-int WidthOfOutput() {
-  return IsTerminal(STDOUT_FILENO) ? TerminalWidth(STDOUT_FILENO) : TerminalWidth(-1);
-}
-
 absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) {
   ASSIGN_OR_RETURN(const v1::EvaluateRequest request, RequestOf(session, options));
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
@@ -113,7 +109,7 @@ absl::Status EvalPerplexity(Session& session, const PerplexityOptions& options) 
   if (session.json) {
     std::cout << ToPrettyJson(*result) << std::endl;
   } else {
-    PrintEvaluation(*result, Measures().at(options.show), WidthOfOutput(), std::cout);
+    PrintEvaluation(*result, Measures().at(options.show), TerminalWidth(STDOUT_FILENO), std::cout);
   }
   return absl::OkStatus();
 }

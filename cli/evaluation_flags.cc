@@ -46,6 +46,15 @@ CLI::Validator OutsideOfRecords() {
       "");
 }
 
+CLI::Validator NotStandardOutput() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text == "-" ? "got \"-\", expected a file: pages are not written to standard output"
+                           : std::string();
+      },
+      "");
+}
+
 void AddModel(CLI::App* command, std::string* model) {
   command->add_option("model", *model, "Run id, run directory or checkpoint directory")->required();
 }
@@ -63,6 +72,7 @@ void AddTaskFiles(CLI::App* command, const std::string& flag, std::string* direc
 void AddPage(CLI::App* command, std::string* path) {
   command->add_option("-o,--output", *path, "Write an HTML page with charts to this file")
       ->check(NotEmpty("a file"))
+      ->check(NotStandardOutput())
       ->check(OutsideOfRecords());
 }
 

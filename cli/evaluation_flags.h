@@ -16,6 +16,9 @@ namespace braid {
 // none of them is overwritten.
 CLI::Validator OutsideOfRecords();
 
+// Refuses "-", which elsewhere means standard output.
+CLI::Validator NotStandardOutput();
+
 // Adds the required argument MODEL.
 void AddModel(CLI::App* command, std::string* model);
 

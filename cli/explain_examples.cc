@@ -52,11 +52,18 @@ struct RunAndSpikes {
 absl::StatusOr<std::optional<RunAndSpikes>> RunNamed(Session& session, const std::string& id) {
   std::error_code error;
   RunAndSpikes named;
-  if (absl::StartsWith(id, "run-") && !std::filesystem::is_directory(id, error)) {
+  if (absl::StartsWith(id, "run-")) {
     ASSIGN_OR_RETURN(TrainingClient client, session.Training());
-    ASSIGN_OR_RETURN(named.run, client.GetRun(id));
-    ASSIGN_OR_RETURN(named.spikes, SpikesOfRun(client, named.run));
-    return named;
+    absl::StatusOr<v1::Run> run = client.GetRun(id);
+    if (run.ok()) {
+      named.run = *std::move(run);
+      ASSIGN_OR_RETURN(named.spikes, SpikesOfRun(client, named.run));
+      return named;
+    }
+    // A run comes before a directory whose name looks like an id.
+    if (!absl::IsNotFound(run.status()) || !std::filesystem::is_directory(id, error)) {
+      return run.status();
+    }
   }
   const RunDirectory directory(id);
   if (!std::filesystem::exists(directory.spec(), error)) return std::nullopt;

@@ -26,6 +26,7 @@
 #include "model/config/mixtral.h"
 #include "rpc/interrupt.h"
 #include "runs/checkpoint.h"
+#include "runs/model_path.h"
 
 namespace braid {
 namespace {
@@ -61,7 +62,8 @@ void WarnOfLayout(const v1::ExportResponse& response, std::ostream& out) {
         << std::endl;
   }
   if (!response.architecture().starts_with("BraidSoftMoe")) return;
-  const absl::StatusOr<CheckpointState> state = ReadCheckpointState(response.source().checkpoint());
+  const absl::StatusOr<CheckpointState> state =
+      ReadCheckpointState(SplitReference(response.source().checkpoint()).model);
   if (!state.ok() || state->model.routing().router() != v1::TOKEN_CHOICE) return;
   out << "braid: warning: not a stock Mixtral, since " << WhyNotMixtral(state->model)
       << "; modeling_braid.py runs the layout, which docs/formats/export.md describes" << std::endl;

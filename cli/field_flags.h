@@ -30,10 +30,10 @@ class FieldFlags {
   FieldFlags& operator=(const FieldFlags&) = delete;
 
   // Adds `flag` (or a positional argument, without dashes) to `command` as an alias of `path`.
-  // Single integers must be positive, or at least 0 for unsigned fields. A boolean field becomes a
-  // flag without a value, and a repeated field takes several values. Values of enums are shown as
-  // "key-mean" and may be written in any case, also as KEY_MEAN. The object must outlive parsing.
-  // CHECKs that the field exists.
+  // Single integers must be positive, or at least 0 where that is the stated default. A boolean
+  // field becomes a flag without a value, and a repeated field takes several values. Values of
+  // enums are shown as "key-mean" and may be written in any case, also as KEY_MEAN. The object must
+  // outlive parsing. CHECKs that the field exists.
   CLI::Option* Add(CLI::App* command, const std::string& flag, const std::string& path);
 
   // Sets the fields whose flags were given; other fields of `message` keep their values.

@@ -91,7 +91,11 @@ absl::Status Metrics(Session& session, const MetricsOptions& options) {
   }
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());
   CatchInterrupts();
-  if (options.csv == "-") return PrintCsv(options.runs.front(), client);
+  if (options.csv == "-") {
+    const absl::Status printed = PrintCsv(options.runs.front(), client);
+    // Whether a failed output is an error is decided once for all commands (cli/arguments.h).
+    return std::cout ? printed : absl::OkStatus();
+  }
   if (csv || !options.tensorboard.empty()) return WriteFiles(session, options, client);
   return PrintSummaries(session, options, client);
 }

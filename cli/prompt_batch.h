@@ -36,8 +36,8 @@ struct PromptBatch {
 absl::Status ContinueAsText(GenerationClient& client, const PromptBatch& batch,
                             GenerationPrinter printer, std::ostream& out, std::ostream& notes);
 
-// Prints one JSON object per line: index (from 0), prompt, text, num_tokens, tokens_per_second and,
-// when requested, routing as by RoutingJson; or index, prompt and error.
+// Prints one JSON object per line: index (from 0), prompt, text, source, num_tokens,
+// tokens_per_second and, when requested, routing as by RoutingJson; or index, prompt and error.
 absl::Status ContinueAsJson(GenerationClient& client, const PromptBatch& batch, std::ostream& out,
                             std::ostream& notes);
 

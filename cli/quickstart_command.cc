@@ -19,6 +19,7 @@ absl::Status RunQuickstartCommand(Session& session, QuickstartOptions options) {
   options.workdir = std::filesystem::absolute(options.workdir);
   for (std::string& path : options.paths) path = AbsolutePath(path);
   session.options.home = options.workdir / "home";
+  session.options.state.clear();
   return RunQuickstart(session, options);
 }
 
@@ -30,7 +31,9 @@ void AddQuickstartCommand(CommandLine& program) {
   CLI::App* command = program.app.add_subcommand(
       "quickstart",
       "Train and compare four small models on this machine's text (about 2 minutes on 2 cores)");
-  command->add_option("--workdir", options->workdir, "Directory for all output")
+  command
+      ->add_option("--workdir", options->workdir,
+                   "Directory for all output and for its own home and state")
       ->capture_default_str();
   command->add_option("--corpus", options->paths,
                       "Files or directories of text to use instead of this machine's text");

@@ -57,6 +57,7 @@ void AddReportCommand(CommandLine& program) {
       ->add_option("-o,--output", options->output,
                    "Output file (default: report.html; none with --json)")
       ->check(NotEmpty("a file"))
+      ->check(NotStandardOutput())
       ->check(OutsideOfRecords());
   command->footer(
       "With --json, the data of the report is printed to standard output; docs/report.md\n"

@@ -29,7 +29,7 @@ absl::Status ModelChildFailure(const std::string& command, const SubprocessResul
 class ModelChild {
  public:
   // `trainer` is a path, or a name that is looked up in PATH. Requests are stored in `request_dir`,
-  // HOME/requests, while they run; deletions from HOME spare the directories that they name.
+  // HOME/requests, while they run. A killed process leaves its file, which nothing reads.
   ModelChild(std::string trainer, std::filesystem::path request_dir);
 
   struct Call {

@@ -16,7 +16,9 @@ absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
     ASSIGN_OR_RETURN(std::filesystem::path path, ModelDirectory(runs, reference.model));
     return path += model.substr(reference.model.size());
   }
-  if (const absl::StatusOr<RunRecord> run = runs.Get(model); run.ok()) return run->run_dir;
+  const absl::StatusOr<RunRecord> run = runs.Get(model);
+  if (run.ok()) return run->run_dir;
+  if (!absl::IsNotFound(run.status())) return run.status();
   const std::filesystem::path path = AbsolutePath(model);
   if (IsModelDirectory(path)) return path;
   std::error_code error;

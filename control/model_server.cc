@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/directory_use.h"
 #include "base/status_macros.h"
 #include "control/model_version.h"
 #include "runs/model_path.h"
@@ -18,7 +17,6 @@ struct ModelServer::Model {
   v1::ServedModel description;
   Clock::time_point last_used = Clock::now();
   bool leaving = false;  // gets no more requests, and is unloaded when idle
-  DirectoryUse use;      // keeps the directory until the child has ended
   std::unique_ptr<ServingChild> child;
 
   bool idle() const { return description.active_requests() == 0; }
@@ -167,9 +165,6 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
   model->directory = request.directory;
   model->version = request.version;
   model->description.set_model(request.directory.string());
-  // The average of a run's weights ("@ema") lies in the directory of the run.
-  const std::string directory = SplitReference(request.directory.string()).model;
-  ASSIGN_OR_RETURN(model->use, DirectoryUse::Share(options_.home, directory));
   // The model owns the child, so the child's callbacks hold only a weak reference to the model.
   const std::weak_ptr<Model> weak = model;
   ServingChild::Callbacks callbacks{.on_report =
@@ -184,6 +179,7 @@ absl::StatusOr<ModelServer::ModelPtr> ModelServer::Load(const Request& request) 
                                         }};
   ASSIGN_OR_RETURN(model->child, ServingChild::Start({.trainer = options_.trainer,
                                                       .model = request.directory,
+                                                      .home = options_.home,
                                                       .num_threads = options_.num_threads,
                                                       .together = options_.together},
                                                      std::move(callbacks)));

@@ -77,8 +77,6 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
   void LookForSilentEnd() {
     if (!is_settled_()) return silent_end_.reset();
     if (silent_end_) return;
-    const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(path_);
-    if (newest && HasEnded(newest->state())) return;
     if (v1::Run run = describe_(); HasEnded(run.state())) silent_end_ = std::move(run);
   }
 
@@ -98,7 +96,8 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
   RunEventFollower follower_;
   int64_t size_ = 0;      // bytes of the log
   double looked_at_ = 0;  // steady clock
-  // The run, when it has ended without an event in its log.
+  // The run, once it has ended and is settled: its log may have no event of that end, or only that
+  // of an earlier launch.
   std::optional<v1::Run> silent_end_;
 };
 

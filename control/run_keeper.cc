@@ -64,7 +64,7 @@ void RunKeeper::LookAt(const RunRecord& record) {
   const absl::Status supervised = supervise_(RunDirectory(record.run_dir));
   const std::string error(supervised.message());
   if (std::exchange(logged_[record.id], error) != error && !supervised.ok()) {
-    std::cerr << record.id << ": cannot start its supervisor: " << error << std::endl;
+    std::cerr << record.id << ": " << error << std::endl;
   }
 }
 

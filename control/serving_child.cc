@@ -16,11 +16,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/directory_use.h"
 #include "base/pipe_read.h"
 #include "base/status_macros.h"
 #include "control/child_event.h"
 #include "control/model_child.h"
 #include "control/supervision/subprocess.h"
+#include "runs/model_path.h"
 
 namespace braid {
 namespace {
@@ -147,6 +149,11 @@ void ServingChild::Run() {
 
 absl::Status ServingChild::Serve() {
   RETURN_IF_ERROR(CheckChildThreads(spec_.num_threads));
+  // In this thread, since it waits while a deletion has reserved the directory. The average of a
+  // run's weights ("@ema") lies in the directory of the run.
+  ASSIGN_OR_RETURN(const DirectoryUse use,
+                   DirectoryUse::Share(spec_.home, SplitReference(spec_.model.string()).model));
+  if (ending()) return absl::OkStatus();
   ASSIGN_OR_RETURN(Pipe in, Pipe::Open());
   ASSIGN_OR_RETURN(Pipe out, Pipe::Open());
   ASSIGN_OR_RETURN(Pipe err, Pipe::Open());

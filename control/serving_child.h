@@ -22,6 +22,8 @@ struct ServingChildSpec {
   std::string trainer;
   // A run or checkpoint directory.
   std::filesystem::path model;
+  // The home whose deletions spare the model until the child has ended; empty: none.
+  std::filesystem::path home = {};
   // Threads of the child; 0: all cores.
   int num_threads = 0;
   // Advance all texts in one batched step (braidd --generate-together).

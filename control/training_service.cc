@@ -57,6 +57,13 @@ absl::Status RequireResumable(const v1::Run& run) {
                    "; stop it first, or watch it with 'braid status ", run.id(), " --watch'"));
 }
 
+// Returns the error of a run that a launch recorded and did not write.
+absl::Status NeverStored(const std::string& id) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(id, ": its launch was interrupted before its settings were stored; repeat the ",
+                   "launch with the same request_id, or delete the run with: braid delete ", id));
+}
+
 // Waits until the processes of the run have exited: a supervisor records the end of the run before
 // it exits itself.
 void WaitUntilGone(const RunDirectory& run) {
@@ -167,8 +174,16 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
   }
   RETURN_IF_ERROR(CheckDisplayName(request.spec().name()));
   ASSIGN_OR_RETURN(v1::RunSpec asked, WithBranch(request.spec()));
+  // An image may hold any program, and it gets the volume of the home.
+  if (asked.launch().backend() == v1::KUBERNETES && !MayManage(context, "")) {
+    return absl::PermissionDeniedError(
+        "launch.backend: KUBERNETES runs an image that the client chooses, so it needs the role "
+        "operator");
+  }
   const std::string model = SplitReference(asked.init_from()).model;
-  if (const auto start = store_->Get(model); start.ok()) {
+  const auto start = store_->Get(model);
+  if (!start.ok() && !absl::IsNotFound(start.status())) return start.status();
+  if (start.ok()) {
     // An average ("@ema") is refused when the spec is resolved.
     const std::string weights = asked.init_from().substr(model.size());
     asked.set_init_from(start->run_dir.string() + weights);
@@ -201,10 +216,17 @@ absl::StatusOr<v1::Run> TrainingServiceImpl::Launch(const v1::LaunchRunRequest& 
 absl::Status TrainingServiceImpl::Start(const RunRecord& record, const v1::RunSpec* first,
                                         const RunOwner& limits) {
   const RunDirectory run(record.run_dir);
-  if (first != nullptr) RETURN_IF_ERROR(MakeDirectories(run.root()));
+  std::error_code error;
+  if (first != nullptr) {
+    RETURN_IF_ERROR(MakeDirectories(run.root()));
+  } else if (!std::filesystem::exists(run.root(), error)) {
+    RETURN_IF_ERROR(store_->Get(record.id).status());  // not deleted in the meantime
+    return NeverStored(record.id);
+  }
   ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
   RETURN_IF_ERROR(store_->Get(record.id).status());  // not deleted in the meantime
   if (first == nullptr) {
+    if (!IsRunDirectory(run.root())) return NeverStored(record.id);
     RETURN_IF_ERROR(RequireResumable(DescribeRun(record, UnixTime())));
   } else {
     // Two concurrent calls with the same request: the other one has launched the run.

@@ -49,11 +49,16 @@ absl::StatusOr<BytePairMerges> BuildMerges(const TokenizerJson& parsed, const Id
   return merges;
 }
 
-absl::StatusOr<int32_t> IdOfEnd(const std::optional<std::string>& content, const IdsByPiece& ids) {
+// Returns the id of a token that the tokenizer_config.json beside `path` names; -1 if it names
+// none.
+absl::StatusOr<int32_t> IdOfEnd(const char* field, const std::optional<std::string>& content,
+                                const IdsByPiece& ids, const std::filesystem::path& path) {
   if (!content) return -1;
   const auto found = ids.find(*content);
   if (found == ids.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", *content, "\" is not a token"));
+    return absl::InvalidArgumentError(
+        absl::StrCat((path.parent_path() / "tokenizer_config.json").string(), ": ", field,
+                     ": got \"", *content, "\", expected a token of ", path.filename().string()));
   }
   return found->second;
 }
@@ -93,8 +98,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ByteLevelTokenizer::FromJson(
   ASSIGN_OR_RETURN(std::vector<std::string> bytes, BytesOfTokens(parsed, path.string()));
   Ends ends;
   ends.vocab_size = static_cast<int32_t>(parsed.pieces.size());
-  ASSIGN_OR_RETURN(ends.bos_id, IdOfEnd(parsed.bos, ids));
-  ASSIGN_OR_RETURN(ends.eos_id, IdOfEnd(parsed.eos, ids));
+  ASSIGN_OR_RETURN(ends.bos_id, IdOfEnd("bos_token", parsed.bos, ids, path));
+  ASSIGN_OR_RETURN(ends.eos_id, IdOfEnd("eos_token", parsed.eos, ids, path));
   if (ends.eos_id < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(),

@@ -76,8 +76,7 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
     const std::vector<PlacedTensor>& tensors, const std::map<std::string, std::string>& metadata);
 
 // Parses the header at the start of `file`, which is the whole file: its length is checked too.
-// `path` is for messages. DATA_LOSS if it is malformed; INVALID_ARGUMENT for element types smaller
-// than a byte.
+// `path` is for messages. DATA_LOSS if it is malformed or has an element type that DType lacks.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file,
                                                          const std::filesystem::path& path);
 

@@ -28,6 +28,10 @@ constexpr int64_t kWindowsAtOnce = 4;
 
 absl::Status CheckText(const v1::ModelConfig& model, const fs::path& checkpoint,
                        const fs::path& dataset_dir, const DatasetInfo& info) {
+  if (info.supervised) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset_dir.string(), " has examples for fine-tuning, expected text"));
+  }
   ASSIGN_OR_RETURN(const FileSummary ours, SummarizeFile(checkpoint / kTokenizerFile));
   ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / kTokenizerFile));
   if (ours.bytes != theirs.bytes || ours.crc32c != theirs.crc32c) {

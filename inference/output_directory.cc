@@ -29,14 +29,17 @@ absl::Status CheckReplaceable(const OutputPlace& place) {
   if (!fs::is_directory(path, error)) {
     return absl::AlreadyExistsError(absl::StrCat(path.string(), " exists and is not a directory"));
   }
+  // The result replaces the path itself by renaming, which a link to a directory does not survive.
+  if (fs::is_symlink(path, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path.string(), " is a link; remove it first, or name the directory that it leads to"));
+  }
   if (fs::is_empty(path, error) && !error) return absl::OkStatus();
   if (!place.force) {
     return absl::AlreadyExistsError(
         absl::StrCat(path.string(), " exists; choose another directory or use --force"));
   }
-  if (!fs::is_symlink(path, error)) return place.check_replaceable(path);
-  return absl::FailedPreconditionError(
-      absl::StrCat(path.string(), " is a link, so --force does not replace it; remove it first"));
+  return place.check_replaceable(path);
 }
 
 // Exchanges two directories. Where the file system cannot do that, `path` is renamed to `aside`

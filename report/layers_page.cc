@@ -35,7 +35,7 @@ std::string ProbeCurves(const v1::LayerAnalysis& analysis) {
                   .direct_labels = true};
   for (int i = 0; i < analysis.probes_size(); ++i) {
     PlotSeries& series = chart.series.emplace_back(
-        PlotSeries{.name = EscapeHtml(analysis.probes(i).name()), .color = i, .points = {}});
+        PlotSeries{.name = analysis.probes(i).name(), .color = i, .points = {}});
     for (const v1::LayerProbe& layer : analysis.probes(i).layers()) {
       series.points.push_back({static_cast<double>(layer.layer()), layer.accuracy()});
     }

@@ -76,11 +76,13 @@ std::string BoxOf(const LineChart& chart, const std::vector<Reading>& readings, 
   for (size_t i = 0; i < rows.size(); ++i) {
     const double line = top + kRowHeight * static_cast<double>(i + 1);
     if (i > 0) {
-      absl::StrAppend(&swatches, "<path class=\"line ", ColorClass(readings[i - 1].series->color),
+      absl::StrAppend(&swatches, "<path class=\"line ",
+                      ColorClass(readings[i - 1].series->color, readings[i - 1].series->css_class),
                       "\" d=\"M", Pixel(box + 5), " ", Pixel(line - 4), "h12\"/>");
     }
-    absl::StrAppend(&text, "<tspan x=\"", Pixel(box + (i > 0 ? 21 : 6)), "\" y=\"", Pixel(line),
-                    "\">", EscapeHtml(rows[i]), "</tspan>");
+    absl::StrAppend(&text, "<tspan class=\"", i > 0 ? readings[i - 1].series->css_class : "",
+                    "\" x=\"", Pixel(box + (i > 0 ? 21 : 6)), "\" y=\"", Pixel(line), "\">",
+                    EscapeHtml(rows[i]), "</tspan>");
   }
   return absl::StrCat("<rect class=\"box\" x=\"", Pixel(box), "\" y=\"", Pixel(top), "\" width=\"",
                       Pixel(width), "\" height=\"",
@@ -92,7 +94,8 @@ std::string DotsOf(const std::vector<Reading>& readings, const PlotScale& x, con
   std::string out;
   for (const Reading& reading : readings) {
     if (reading.point.y < y.low || reading.point.y > y.high) continue;
-    absl::StrAppend(&out, "<circle class=\"", ColorClass(reading.series->color), "\" cx=\"",
+    absl::StrAppend(&out, "<circle class=\"",
+                    ColorClass(reading.series->color, reading.series->css_class), "\" cx=\"",
                     Pixel(x(reading.point.x)), "\" cy=\"", Pixel(y(reading.point.y)),
                     "\" r=\"3\"/>");
   }

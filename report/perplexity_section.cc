@@ -180,16 +180,17 @@ std::string ActiveExpertsChart(std::span<const ReportRun> runs) {
   chart.description = "Held-out loss of each run by number of active experts";
   chart.x_label = "active experts per token";
   chart.y_label = "loss, nats per token";
-  HtmlTable table{.header = {"run", "active experts", "loss", "perplexity"}, .rows = {}};
+  HtmlTable table{.header = {"run", "step", "active experts", "loss", "perplexity"}, .rows = {}};
   for (size_t i = 0; i < runs.size(); ++i) {
     PlotSeries series{.name = RunName(runs, i), .color = static_cast<int>(i), .points = {}};
     series.css_class = RunClass(i);
     for (const v1::Evaluation& evaluation : runs[i].by_active_experts.evaluations()) {
       const double loss = MainLoss(evaluation.total());
       series.points.push_back({static_cast<double>(evaluation.active_experts()), loss});
-      table.rows.push_back({{RunLabel(runs, i), absl::StrCat(evaluation.active_experts()),
-                             WithInterval(loss, kNan, kNan, 3),
-                             WithInterval(MainPerplexity(evaluation.total()), kNan, kNan, 2)}});
+      table.rows.push_back(
+          {{RunLabel(runs, i), absl::StrCat(evaluation.step()),
+            absl::StrCat(evaluation.active_experts()), WithInterval(loss, kNan, kNan, 3),
+            WithInterval(MainPerplexity(evaluation.total()), kNan, kNan, 2)}});
     }
     if (series.points.empty()) continue;
     std::ranges::stable_sort(series.points, {}, &PlotPoint::x);
@@ -210,7 +211,8 @@ bool HasIntervals(std::span<const ReportRun> runs) {
 
 std::string PerplexitySection(std::span<const ReportRun> runs) {
   const std::vector<std::string> domains = AllDomains(runs);
-  if (domains.empty()) return "";
+  const std::string by_active_experts = ActiveExpertsChart(runs);
+  if (domains.empty() && by_active_experts.empty()) return "";
   std::vector<Line> lines = Lines(runs, domains, PerplexityScore);
   lines.push_back(LineOf(runs, "all, with the first segment", "", FullPerplexity, "muted"));
   return Section(
@@ -221,8 +223,10 @@ std::string PerplexitySection(std::span<const ReportRun> runs) {
                        ? " Whiskers and small print: 95\xC2\xA0% bootstrap intervals over windows."
                        : ""),
       RunNotes(runs, &ReportRun::evaluation_note) + SelfRoutingNotes(runs) +
-          ChartOf(runs, domains) + TableOf(runs, lines, 2) + BitsTable(runs, domains) +
-          ActiveExpertsChart(runs),
+          (domains.empty()
+               ? ""
+               : ChartOf(runs, domains) + TableOf(runs, lines, 2) + BitsTable(runs, domains)) +
+          by_active_experts,
       "perplexity");
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -103,6 +104,12 @@ void NoteWhatIsMissing(ReportRun* report) {
   }
   if (report->ordering_report_json.empty()) {
     note("order of the documents: no ordering_report.json in the dataset");
+  } else if (!nlohmann::json::parse(report->ordering_report_json, nullptr,
+                                    /*allow_exceptions=*/false)
+                  .is_object()) {
+    note("order of the documents: ordering_report.json of the dataset is damaged");
+  } else if (report->spec.datasets_size() > 1) {
+    note("order of the documents: only the first dataset of the mixture is shown");
   }
   if (report->sample_text.empty() && report->more_samples.empty()) note("samples: no sample.txt");
 }

@@ -48,7 +48,7 @@ struct ReportRun {
 // Reads the spec and the metrics of the run and, if present, evaluation.json, active_experts.json,
 // tasks/result.json, events.jsonl, sample.txt, samples/*.txt and the ordering_report.json of the
 // dataset. The title is the name of the run and of its directory. Missing files, and damaged ones
-// other than metrics and evaluation, are listed in `left_out`.
+// other than metrics and evaluations, are listed in `left_out`.
 // Errors: NotFound if this is not a run directory; DataLoss names an unreadable file.
 absl::StatusOr<ReportRun> ReadReportRun(const RunDirectory& run);
 

@@ -167,6 +167,8 @@ v1::RunSpec TrainingSettings(const v1::RunSpec& spec) {
   *kept.mutable_batch() = spec.batch();
   kept.mutable_batch()->clear_micro_batch_size();
   *kept.mutable_optimizer() = spec.optimizer();
+  // Batches that were left out because of a spike.
+  *kept.mutable_spikes() = spec.spikes();
   *kept.mutable_model() = spec.model();
   kept.mutable_model()->clear_preset();
   kept.mutable_model()->clear_routing();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -60,6 +61,15 @@ double NumberOf(const nlohmann::json& report, const char* field) {
   return value != report.end() && value->is_number() ? value->get<double>() : kNan;
 }
 
+// Returns the number that all datasets have in common, as those of one corpus have; NaN if they
+// differ.
+double CommonNumber(const std::vector<Dataset>& datasets, const char* field) {
+  const double first = NumberOf(datasets[0].report, field);
+  const bool common = std::ranges::all_of(
+      datasets, [&](const Dataset& other) { return NumberOf(other.report, field) == first; });
+  return common ? first : kNan;
+}
+
 // Returns a chart that compares the order with a random order of the same documents.
 std::string OrderingChart(const std::vector<Dataset>& datasets) {
   IntervalChart chart{
@@ -79,9 +89,8 @@ std::string OrderingChart(const std::vector<Dataset>& datasets) {
          {NumberOf(report, "adjacent_cosine"), NumberOf(report, "adjacent_cosine_across_instances"),
           NumberOf(report, "domain_purity")}});
   }
-  const nlohmann::json& first = datasets[0].report;
-  chart.references = {NumberOf(first, "random_adjacent_cosine"), kNan,
-                      NumberOf(first, "random_domain_purity")};
+  chart.references = {CommonNumber(datasets, "random_adjacent_cosine"), kNan,
+                      CommonNumber(datasets, "random_domain_purity")};
   return RenderForBothWidths(chart);
 }
 

@@ -41,7 +41,7 @@ int DigitsOf(double step) {
 }
 
 double StepOf(const std::vector<double>& ticks) {
-  return ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
+  return ticks.size() > 1 ? ticks[1] - ticks[0] : std::abs(ticks.front());
 }
 
 // Returns the text of a tick. All ticks have the same unit and the number of digits that

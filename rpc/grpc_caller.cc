@@ -53,6 +53,9 @@ bool MayManage(const grpc::ServerContextBase& context, const std::string& owner)
 absl::Status CheckMayManage(const grpc::ServerContextBase& context, const std::string& what,
                             const std::string& owner) {
   if (MayManage(context, owner)) return absl::OkStatus();
+  if (owner.empty()) {
+    return absl::PermissionDeniedError(what + " has no known owner; ask an operator");
+  }
   return absl::PermissionDeniedError(what + " belongs to " + owner + ", and you are " +
                                      PrincipalOf(context) + "; ask " + owner + " or an operator");
 }

@@ -360,6 +360,11 @@ std::shared_ptr<grpc::Channel> ServiceHost::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
+void ServiceHost::RefuseCalls() {
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  if (gate_ != nullptr) gate_->Drain(std::chrono::milliseconds(0));
+}
+
 void ServiceHost::Shutdown(std::chrono::milliseconds grace) {
   // Null after an earlier call, and when Start() has failed.
   if (server_ == nullptr) return;

@@ -115,6 +115,9 @@ class ServiceHost {
   int port() const { return port_; }
   // Returns the counts of connections to the port.
   ConnectionCounts Connections() const;
+  // From now on health reports NOT_SERVING, and calls through the port are refused as in Shutdown.
+  // In-process calls are still served.
+  void RefuseCalls();
   // Shuts down in this order: health reports NOT_SERVING; new calls and open watches end with
   // UNAVAILABLE; other calls finish, or are cancelled after `grace`; the services stop, a job at
   // its next commit point.

@@ -11,7 +11,7 @@
 namespace braid {
 
 // The action that a line beginning with ':' requests.
-enum class DialogueAction { kContinue, kHelp, kShowSettings, kEnd };
+enum class DialogueAction { kHelp, kShowSettings, kEnd };
 
 // Parses a command and applies settings to `request`: ":set temperature 0.8", ":routing segment",
 // ":seed 3", ":show-routing". InvalidArgument for an unknown command or an invalid value.

@@ -70,12 +70,6 @@ JobStatus StatusOf(const nlohmann::json& job) {
 
 }  // namespace
 
-absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& text) {
-  const nlohmann::json job = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!job.is_object() || Text(job, "kind") != "MPIJob") return NotExpected(text, "an MPIJob");
-  return StatusOf(job);
-}
-
 absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& text) {
   const nlohmann::json list = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto items = list.is_object() ? list.find("items") : list.end();
@@ -117,8 +111,7 @@ std::string KubernetesJobs::NameOf(const SchedulerRecord& record) const {
   return absl::StrCat("MPIJob ", record.job);
 }
 
-absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record,
-                                              Freshness freshness) {
+absl::StatusOr<JobStatus> KubernetesJobs::Look(const SchedulerRecord& record, Freshness freshness) {
   ASSIGN_OR_RETURN(const auto statuses, freshness == Freshness::kNow
                                             ? StatusesIn(record.place).AskNow()
                                             : StatusesIn(record.place).Newest());

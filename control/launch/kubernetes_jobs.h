@@ -15,10 +15,8 @@
 
 namespace braid {
 
-// Parses the output of `kubectl get mpijob --output=json`: the newest condition that is true
-// decides. Unavailable when the text is not an MPIJob.
-absl::StatusOr<JobStatus> ReadMpiJobStatus(const std::string& json);
-// Parses a list of MPIJobs in the same way; returns the statuses by name.
+// Parses the output of `kubectl get mpijobs --output=json` and returns the statuses by name: the
+// newest condition that is true decides. Unavailable when the text is not such a list.
 absl::StatusOr<std::map<std::string, JobStatus>> ReadMpiJobStatuses(const std::string& json);
 
 class KubernetesJobs final : public Scheduler {

@@ -190,7 +190,8 @@ std::optional<ScheduledState> LookAtScheduledRun(const RunDirectory& run) {
     if (begun) return std::nullopt;
     return Unanswered(*record);
   }
-  const absl::StatusOr<JobStatus> status = scheduler->Look(*record, Freshness::kCached);
+  const absl::StatusOr<JobStatus> status =
+      scheduler->Look(*record, HasEnded(recorded) ? Freshness::kQueueOnly : Freshness::kCached);
   if (!status.ok()) {
     if (begun) return std::nullopt;
     return ScheduledState{v1::RUN_QUEUED, std::string(status.status().message())};

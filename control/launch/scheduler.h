@@ -67,7 +67,7 @@ struct JobStatus {
   bool cancelled = false;
 };
 
-enum class Freshness { kCached, kNow };
+enum class Freshness { kCached, kQueueOnly, kNow };
 
 // The interface to a scheduler. Implementations are thread-safe. They run the scheduler's programs,
 // found in PATH, by argument vector.
@@ -95,6 +95,8 @@ class Scheduler {
   // as the last call when calls are rare, but never from before the job's submission or
   // cancellation. Unavailable when there is no cached status and the scheduler does not answer
   // within half a second.
+  // kQueueOnly: the same, except that a job that the queue does not list counts as ended without a
+  // look into the accounting. For runs whose end is known, of which there are many.
   // kNow: asks the scheduler, for at most a minute. For decisions, such as to submit another job.
   virtual absl::StatusOr<JobStatus> Look(const SchedulerRecord& record, Freshness freshness) = 0;
 

@@ -129,6 +129,8 @@ absl::StatusOr<JobStatus> SlurmJobs::Look(const SchedulerRecord& record, Freshne
                    freshness == Freshness::kNow ? queue_.AskNow() : queue_.Newest());
   const auto job = std::find_if(jobs.begin(), jobs.end(),
                                 [&](const SlurmJob& each) { return each.id == record.job; });
+  if (job == jobs.end() && freshness == Freshness::kQueueOnly)
+    return JobStatus{JobPhase::kEnded, ""};
   if (job == jobs.end()) return LookAtForgotten(record.job);
   const std::string reason = job->reason == "None" ? "" : absl::StrCat(" (", job->reason, ")");
   return JobStatus{.phase = PhaseOfSlurmState(job->state),
@@ -150,7 +152,7 @@ absl::StatusOr<JobStatus> SlurmJobs::LookAtForgotten(const std::string& job) {
   auto& accounted = accounted_.try_emplace(job, ask, std::chrono::minutes(1)).first->second;
   // The answer is thread-safe and stays in place, so other jobs need not wait for this sacct.
   lock.unlock();
-  const std::string state = accounted.Newest().value_or("");
+  ASSIGN_OR_RETURN(const std::string state, accounted.Newest());
   if (state.empty()) return JobStatus{JobPhase::kEnded, "no longer known to Slurm"};
   return JobStatus{.phase = JobPhase::kEnded,
                    .description = state,

@@ -117,7 +117,7 @@ constexpr std::array kRules = {
          },
          [](Seen seen, Limits limits) {
            return Fail(seen, limits, v1::LAUNCH_FAILED, false,
-                       "the trainer was never started; resume the run to start it");
+                       "the trainer was never started; resume the run, or repeat its launch");
          }},
 
     // The beginning of a launch.

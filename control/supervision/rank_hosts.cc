@@ -46,7 +46,13 @@ CutHosts FindCutHosts(const v1::LaunchConfig& launch, std::span<const v1::Heartb
     if (probe[i] == Reachability::kUnreachable) cut.push_back(addresses[i]);
   }
   if (cut.empty()) {
-    return {{}, absl::StrCat("every host answers ", own_host, "; the cause is unknown")};
+    const auto unknown = std::ranges::count(probe, Reachability::kUnknown);
+    if (unknown == 0) {
+      return {{}, absl::StrCat("every host answers ", own_host, "; the cause is unknown")};
+    }
+    return {{},
+            absl::StrCat(own_host, " cannot find the addresses of ", unknown, " of ", probe.size(),
+                         " hosts: its network or DNS may be down")};
   }
   // With a single other host, either end of the link may be down; the other host is reported.
   if (cut == remote && remote.size() > 1) {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "base/check.h"
-#include "evaluation/statistics/bootstrap.h"
 
 namespace braid {
 namespace {
@@ -38,19 +36,6 @@ double AnswerLoss(const LoadedTask& task, const ExampleAnswer& answer) {
   }
   const auto gold = static_cast<size_t>(task.examples[static_cast<size_t>(answer.example)].gold);
   return LogSumOfScores(answer.choices) - answer.choices[gold].log_prob;
-}
-
-v1::TaskMetric MeanAnswerLoss(const LoadedTask& task, std::span<const ExampleAnswer> answers) {
-  std::vector<RatioUnit> units;
-  double sum = 0;
-  for (const ExampleAnswer& answer : answers) {
-    units.push_back({AnswerLoss(task, answer), 1});
-    sum += units.back().numerator;
-  }
-  v1::TaskMetric metric;
-  metric.set_value(answers.empty() ? 0 : sum / static_cast<double>(answers.size()));
-  *metric.mutable_interval() = BootstrapRatio(units, {});
-  return metric;
 }
 
 }  // namespace braid

@@ -2,9 +2,6 @@
 #ifndef BRAID_EVALUATION_TASKS_ANSWER_LOSS_H_
 #define BRAID_EVALUATION_TASKS_ANSWER_LOSS_H_
 
-#include <span>
-
-#include "braid/v1/evaluation.pb.h"
 #include "braid/v1/task.pb.h"
 #include "evaluation/tasks/example_answer.h"
 #include "evaluation/tasks/task_examples.h"
@@ -22,9 +19,6 @@ bool NeedsText(const v1::TaskSpec& spec);
 // Returns -ln of the right choice's share of exp(s(c)) over all choices; of a free answer the
 // negative score of the first reference, which must be there (NeedsReference).
 double AnswerLoss(const LoadedTask& task, const ExampleAnswer& answer);
-
-// Returns the mean loss with its interval by a bootstrap over the answers; its name is not set.
-v1::TaskMetric MeanAnswerLoss(const LoadedTask& task, std::span<const ExampleAnswer> answers);
 
 }  // namespace braid
 

@@ -90,20 +90,33 @@ int32_t MostLikely(std::span<const float> logits, int32_t vocab_size) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// Returns where the first stop sequence begins; npos if there is none.
-size_t FindStop(const v1::FreeAnswer& free, const std::string& text) {
-  if (free.stop().empty()) return text.find('\n');
+constexpr char kWhiteSpace[] = " \t\n\v\f\r";
+
+// Returns where the first stop sequence begins that is not before `begin`; npos if there is none.
+size_t FindStop(const v1::FreeAnswer& free, const std::string& text, size_t begin = 0) {
+  if (free.stop().empty()) return text.find('\n', begin);
   size_t first = std::string::npos;
-  for (const std::string& stop : free.stop()) first = std::min(first, text.find(stop));
+  for (const std::string& stop : free.stop()) first = std::min(first, text.find(stop, begin));
   return first;
+}
+
+// Returns whether a stop sequence is in the white space between prompt and answer, which a model
+// writes first, since it is not in the context.
+bool JointStops(const v1::TaskSpec& spec) {
+  const std::string text = absl::StrCat(spec.prompt(), DelimiterOf(spec));
+  return FindStop(spec.free(), text.substr(text.find_last_not_of(kWhiteSpace) + 1)) != text.npos;
 }
 
 // The text of generated tokens. The first word of a text loses its leading space; after the
 // prompt's last token it keeps it.
 class AnswerDecoding {
  public:
-  AnswerDecoding(const v1::FreeAnswer& free, const TextCodec& codec, int32_t last_token)
-      : free_(free), codec_(codec), last_(last_token), begin_(codec.decode({&last_, 1}).size()) {}
+  AnswerDecoding(const v1::TaskSpec& spec, const TextCodec& codec, int32_t last_token)
+      : free_(spec.free()),
+        joint_stops_(JointStops(spec)),
+        codec_(codec),
+        last_(last_token),
+        begin_(codec.decode({&last_, 1}).size()) {}
 
   std::string Text(std::span<const int32_t> tokens) const {
     std::vector<int32_t> all = {last_};
@@ -113,12 +126,14 @@ class AnswerDecoding {
   // Returns the text before the first stop sequence; nullopt if there is none yet.
   std::optional<std::string> Stopped(std::span<const int32_t> tokens) const {
     const std::string text = Text(tokens);
-    const size_t stop = FindStop(free_, text);
+    const size_t answer = std::min(text.find_first_not_of(kWhiteSpace), text.size());
+    const size_t stop = FindStop(free_, text, joint_stops_ ? answer : 0);
     return stop == text.npos ? std::nullopt : std::optional(text.substr(0, stop));
   }
 
  private:
   const v1::FreeAnswer& free_;
+  const bool joint_stops_;
   const TextCodec& codec_;
   const int32_t last_;
   const size_t begin_;
@@ -154,11 +169,11 @@ absl::StatusOr<std::vector<int32_t>> SearchTokens(const v1::FreeAnswer& free,
 class GreedyText {
  public:
   // `logits` are those of the token after `context`. Writes at most `most` tokens.
-  GreedyText(const v1::FreeAnswer& free, const TextCodec& codec, std::vector<int32_t> context,
+  GreedyText(const v1::TaskSpec& spec, const TextCodec& codec, std::vector<int32_t> context,
              std::vector<float> logits, int64_t most)
-      : free_(free),
+      : free_(spec.free()),
         codec_(codec),
-        decoding_(free, codec, context.back()),
+        decoding_(spec, codec, context.back()),
         sequence_(std::move(context)),
         logits_(std::move(logits)),
         most_(most) {}
@@ -261,7 +276,7 @@ absl::Status AnswerFreely(const LoadedTask& task, const Question& question, cons
   const int64_t most = std::min<int64_t>(MaxAnswerTokens(task.spec), room);
   if (most < 1) return absl::OkStatus();
   if (free.num_beams() > 1) {
-    const AnswerDecoding decoding(free, asking.codec, context.back());
+    const AnswerDecoding decoding(task.spec, asking.codec, context.back());
     ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
                      SearchTokens(free, decoding, context, std::move(logits), most, asking));
     answer.text = AnswerText(decoding, tokens);
@@ -272,7 +287,7 @@ absl::Status AnswerFreely(const LoadedTask& task, const Question& question, cons
     ASSIGN_OR_RETURN(decoder, asking.decoder.Fork());
   }
   texts->push_back({.answer = answers->size() - 1,
-                    .text = GreedyText(free, asking.codec, context, std::move(logits), most),
+                    .text = GreedyText(task.spec, asking.codec, context, std::move(logits), most),
                     .decoder = std::move(decoder)});
   return absl::OkStatus();
 }

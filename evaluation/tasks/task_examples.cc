@@ -230,11 +230,6 @@ std::string SeparatorOf(const v1::TaskSpec& spec) {
   return spec.has_separator() ? spec.separator() : "\n\n";
 }
 
-absl::StatusOr<TaskExample> MakeExample(const v1::TaskSpec& spec, const TaskRecord& record) {
-  ASSIGN_OR_RETURN(const ExampleMaker maker, ExampleMaker::Create(spec));
-  return maker.Make(record, false);
-}
-
 std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& example) {
   const size_t gold = static_cast<size_t>(example.gold);
   if (!spec.has_choice()) {

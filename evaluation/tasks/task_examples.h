@@ -37,10 +37,6 @@ std::string DelimiterOf(const v1::TaskSpec& spec);
 // Returns the separator that follows a demonstration: the task's own, or the default.
 std::string SeparatorOf(const v1::TaskSpec& spec);
 
-// Builds an example from a record. InvalidArgument, with the record's place, for a missing field,
-// an empty choice, a label that matches no choice, or a text that is not a finite number.
-absl::StatusOr<TaskExample> MakeExample(const v1::TaskSpec& spec, const TaskRecord& record);
-
 // Returns prompt, delimiter and correct answer.
 std::string DemonstrationText(const v1::TaskSpec& spec, const TaskExample& example);
 
@@ -67,9 +63,11 @@ absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
                                                  const std::filesystem::path& data_dir);
 
 // Reads a task that CheckTaskSpec accepts, and the pool of demonstrations if any are requested.
-// Errors are those of FindExamples, MakeExample and ReadTaskFile; InvalidArgument also when there
-// are no examples. Of a demonstration only prompt and correct answer must be valid. Examples of one
-// group (free.group_by) become the first of them, with the references of all.
+// Errors are those of FindExamples and ReadTaskFile; InvalidArgument when there are no examples,
+// and, with the record's place, for a missing field, an empty choice, a label that matches no
+// choice, or a text that is not a finite number. Of a demonstration only prompt and correct answer
+// must be valid. Examples of one group (free.group_by) become the first of them, with the
+// references of all.
 absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const std::filesystem::path& data_dir,
                                     int num_shots);
 

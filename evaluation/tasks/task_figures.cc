@@ -44,20 +44,6 @@ double IsRight(const LoadedTask& task, v1::TaskFigure figure, const ExampleAnswe
   return PredictedChoice(figure, answer, example.continuations) == example.gold;
 }
 
-v1::TaskMetric Share(const LoadedTask& task, v1::TaskFigure figure,
-                     std::span<const ExampleAnswer> answers) {
-  std::vector<RatioUnit> units;
-  double sum = 0;
-  for (const ExampleAnswer& answer : answers) {
-    units.push_back({IsRight(task, figure, answer), 1});
-    sum += units.back().numerator;
-  }
-  v1::TaskMetric metric;
-  metric.set_value(answers.empty() ? 0 : sum / static_cast<double>(answers.size()));
-  *metric.mutable_interval() = BootstrapRatio(units, {});
-  return metric;
-}
-
 int PositiveChoice(const v1::ChoiceAnswer& choice) {
   const auto found = std::ranges::find(choice.labels(), choice.positive());
   return static_cast<int>(found - choice.labels().begin());
@@ -116,12 +102,6 @@ SummedFigure PositiveF1Sum(const LoadedTask& task, std::span<const ExampleAnswer
 bool HasChance(const v1::TaskSpec& spec) {
   return spec.has_choice() && spec.figures_size() > 0 &&
          IsAccuracy(static_cast<v1::TaskFigure>(spec.figures(0)));
-}
-
-// Returns whether the figure is computed from all answers together.
-bool IsOfAllAnswers(v1::TaskFigure figure) {
-  return IsTextFigure(figure) || figure == v1::MATTHEWS || figure == v1::MACRO_F1 ||
-         figure == v1::PEARSON;
 }
 
 v1::TaskMetric MetricOf(const SummedFigure& figure) {
@@ -189,10 +169,8 @@ std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
   std::vector<v1::TaskMetric> metrics;
   for (const int number : task.spec.figures()) {
     const auto figure = static_cast<v1::TaskFigure>(number);
-    metrics.push_back(figure == v1::F1            ? PositiveF1(task, answers)
-                      : figure == v1::ANSWER_LOSS ? MeanAnswerLoss(task, answers)
-                      : IsOfAllAnswers(figure)    ? MetricOf(SumOf(task, figure, answers))
-                                                  : Share(task, figure, answers));
+    metrics.push_back(figure == v1::F1 ? PositiveF1(task, answers)
+                                       : MetricOf(SumOf(task, figure, answers)));
     metrics.back().set_name(FigureName(figure));
   }
   return metrics;
@@ -200,21 +178,9 @@ std::vector<v1::TaskMetric> TaskFigures(const LoadedTask& task,
 
 std::optional<double> ExampleScore(const LoadedTask& task, const ExampleAnswer& answer) {
   const auto figure = static_cast<v1::TaskFigure>(task.spec.figures(0));
-  switch (figure) {
-    case v1::ACC:
-    case v1::ACC_NORM:
-    case v1::ACC_PER_TOKEN:
-    case v1::ACC_PER_BYTE:
-    case v1::ACC_UNCONDITIONAL:
-    case v1::EXACT_MATCH:
-    case v1::ANSWER_F1:
-    case v1::SOLVED:
-      return IsRight(task, figure, answer);
-    case v1::ANSWER_LOSS:
-      return AnswerLoss(task, answer);
-    default:
-      return std::nullopt;
-  }
+  if (IsAccuracy(figure) || figure == v1::ANSWER_F1) return IsRight(task, figure, answer);
+  if (figure == v1::ANSWER_LOSS) return AnswerLoss(task, answer);
+  return std::nullopt;
 }
 
 double ChanceLevel(const LoadedTask& task, std::span<const ExampleAnswer> answers) {

@@ -280,7 +280,12 @@ absl::StatusOr<const v1::TaskFile*> FindTaskFile(const TaskFiles& files, const f
 std::string WhyNoTaskFile(const TaskFiles& files, const fs::path& folder) {
   for (const v1::TaskFile& file : files) {
     const std::vector<fs::path> paths = MatchingFiles(folder, file.path());
-    if (paths.empty() || !file.header()) continue;
+    if (paths.empty()) continue;
+    if (!file.labels().empty() && MatchingFiles(folder, file.labels()).empty()) {
+      return absl::StrCat((folder / file.labels()).string(), ": not found, expected the labels of ",
+                          paths[0].string());
+    }
+    if (!file.header()) continue;
     return absl::StrCat(paths[0].string(), ": ",
                         IsEmpty(paths[0])
                             ? kEmptyFile

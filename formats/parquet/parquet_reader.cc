@@ -73,9 +73,9 @@ absl::Status CheckChunks(const ParquetFooter& footer, int64_t size) {
 bool IsReadable(const ParquetColumn& column) {
   const bool number = column.type == ParquetType::kFloat || column.type == ParquetType::kDouble ||
                       column.type == ParquetType::kInt32 || column.type == ParquetType::kInt64;
+  if (column.is_decimal) return false;
   if (column.max_repetition_level == 1) return number;
-  return column.max_repetition_level == 0 && column.type != ParquetType::kInt96 &&
-         !column.is_decimal;
+  return column.max_repetition_level == 0 && column.type != ParquetType::kInt96;
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ std::string Quoted(std::string_view text) {
       "'");
 }
 
-// Returns whether the tokenizer puts a space before a text, as SentencePiece models do. Other
-// programs do so only at the beginning, so templates write the space after control tokens.
+// Returns whether the tokenizer puts a space before a text, as SentencePiece models do.
 bool AddsSpace(const Tokenizer& tokenizer) {
   const std::vector<int32_t> tokens = tokenizer.Encode("a");
   return !tokens.empty() && tokenizer.Piece(tokens[0]).starts_with("\u2581");
@@ -30,8 +29,10 @@ bool AddsSpace(const Tokenizer& tokenizer) {
 // Writes expressions one after the other and knows whether the last one was a control token.
 class JinjaWriter {
  public:
-  JinjaWriter(const Tokenizer& tokenizer, const ChatMarkers& markers)
-      : tokenizer_(tokenizer), markers_(markers), adds_space_(AddsSpace(tokenizer)) {}
+  JinjaWriter(const Tokenizer& tokenizer, const ChatMarkers& markers, bool writes_spaces)
+      : tokenizer_(tokenizer),
+        markers_(markers),
+        adds_space_(writes_spaces && AddsSpace(tokenizer)) {}
 
   // Writes text of a template, whose markers may be control tokens.
   void Parts(const std::vector<ChatPart>& parts) {
@@ -87,8 +88,9 @@ std::string Stripped(std::string_view text) {
 // Writes the templates of one row of the table.
 class ChatJinjaWriter {
  public:
-  ChatJinjaWriter(const ChatTemplate& chat, const Tokenizer& tokenizer, const ChatMarkers& markers)
-      : chat_(chat), markers_(markers), writer_(tokenizer, markers) {}
+  ChatJinjaWriter(const ChatTemplate& chat, const Tokenizer& tokenizer, const ChatMarkers& markers,
+                  bool writes_spaces)
+      : chat_(chat), markers_(markers), writer_(tokenizer, markers, writes_spaces) {}
 
   std::string Write() && {
     writer_.Append(absl::StrCat(
@@ -162,16 +164,20 @@ class ChatJinjaWriter {
 }  // namespace
 
 std::string ChatJinja(const ChatTemplate& chat, const Tokenizer& tokenizer,
-                      std::optional<int32_t> start_id) {
+                      std::optional<int32_t> start_id, bool writes_spaces) {
   const ChatMarkers markers(tokenizer, start_id);
-  return ChatJinjaWriter(chat, tokenizer, markers).Write();
+  return ChatJinjaWriter(chat, tokenizer, markers, writes_spaces).Write();
 }
 
 std::optional<std::string> ChatTemplateOfJinja(const std::string& jinja, const Tokenizer& tokenizer,
                                                std::optional<int32_t> start_id) {
   const ChatMarkers markers(tokenizer, start_id);
   for (const ChatTemplate& chat : ChatTemplates()) {
-    if (ChatJinjaWriter(chat, tokenizer, markers).Write() == jinja) return std::string(chat.name);
+    for (const bool writes_spaces : {false, true}) {
+      if (ChatJinjaWriter(chat, tokenizer, markers, writes_spaces).Write() == jinja) {
+        return std::string(chat.name);
+      }
+    }
   }
   return std::nullopt;
 }

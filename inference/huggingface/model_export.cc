@@ -152,7 +152,7 @@ absl::StatusOr<std::string> TokenizerConfig(const Tokenizer& tokenizer, const En
   json["model_max_length"] = config.sequence_length();
   if (!config.chat_template().empty()) {
     ASSIGN_OR_RETURN(const ChatTemplate chat, FindChatTemplate(config.chat_template()));
-    json["chat_template"] = ChatJinja(chat, tokenizer, ends.start_id);
+    json["chat_template"] = ChatJinja(chat, tokenizer, ends.start_id, /*writes_spaces=*/!has_json);
   }
   return json.dump(2) + "\n";
 }

@@ -165,7 +165,7 @@ std::string ExportName(const RunDirectory& run, const v1::RunSpec& spec) {
   if (!spec.name().empty()) absl::StrAppend(&name, "-", spec.name());
   std::ranges::replace_if(
       name, [](unsigned char c) { return !IsPlain(c); }, '_');
-  name = Prefix(ValidUtf8(name), kMaxNameBytes);
+  name = Prefix(ReplaceInvalidUtf8(name), kMaxNameBytes);
   return name.find_first_not_of('.') == std::string::npos ? "run" : name;
 }
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/number_text.h"
+#include "base/utf8.h"
 #include "google/protobuf/text_format.h"
-#include "nlohmann/json.hpp"
 #include "runs/main_figures.h"
 
 namespace braid {
@@ -85,15 +85,9 @@ std::string EvaluationTable(const v1::Evaluation& evaluation) {
   return rows + EvaluationRow(evaluation.total());
 }
 
-std::string ValidUtf8(std::string_view text) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .get<std::string>();
-}
-
 std::string Verbatim(std::string_view text) {
   std::string block;
-  const std::string valid = ValidUtf8(text);
+  const std::string valid = ReplaceInvalidUtf8(text);
   for (const auto line : absl::StrSplit(valid, '\n')) {
     absl::StrAppend(&block, "    ", line, "\n");
   }

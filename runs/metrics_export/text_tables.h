@@ -16,9 +16,6 @@ std::string ConfigurationTable(const v1::RunSpec& spec);
 // Returns one row per domain, then their total.
 std::string EvaluationTable(const v1::Evaluation& evaluation);
 
-// Replaces bytes that are not UTF-8 by U+FFFD.
-std::string ValidUtf8(std::string_view text);
-
 // Returns the text as an indented block, which keeps line breaks and shows no markup. Bytes that
 // are not UTF-8 become U+FFFD.
 std::string Verbatim(std::string_view text);

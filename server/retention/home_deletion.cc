@@ -253,7 +253,7 @@ absl::StatusOr<int64_t> HomeDeletion::DeletePrepared(const std::string& id, cons
 }
 
 // The name of a renamed directory is the record of its deletion.
-absl::Status HomeDeletion::FinishPrepared(std::map<std::string, int64_t>* freed) const {
+void HomeDeletion::FinishPrepared(std::map<std::string, int64_t>* freed) const {
   std::error_code error;
   std::vector<fs::path> renamed;
   for (fs::directory_iterator entry(home_ / kPreparedDirectory, error), end; !error && entry != end;
@@ -261,11 +261,10 @@ absl::Status HomeDeletion::FinishPrepared(std::map<std::string, int64_t>* freed)
     if (entry->path().extension() == kDeletedSuffix) renamed.push_back(entry->path());
   }
   for (const fs::path& directory : renamed) {
-    (*freed)[absl::StrCat(kPreparedDirectory, "/", directory.stem().string())] +=
-        DiskBytes(directory);
-    RETURN_IF_ERROR(RemoveTree(directory));
+    const int64_t bytes = DiskBytes(directory);
+    if (!RemoveTree(directory).ok()) continue;
+    (*freed)[absl::StrCat(kPreparedDirectory, "/", directory.stem().string())] += bytes;
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
@@ -292,6 +291,8 @@ absl::StatusOr<int64_t> HomeDeletion::FinishJob(const JobDeletion& deletion) {
   return bytes;
 }
 
+// What cannot be removed, such as files of another user, is left to a later call and does not keep
+// the rest from being removed.
 absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted() {
   std::map<std::string, int64_t> freed;
   ASSIGN_OR_RETURN(const std::vector<std::string> runs, runs_->UnfinishedDeletions());
@@ -300,15 +301,17 @@ absl::StatusOr<std::map<std::string, int64_t>> HomeDeletion::FinishInterrupted()
     Reservations reserved;
     // Another process may have begun to read it since the interruption. A later call continues.
     if (!ReserveOne(id, directory, &reserved).ok()) continue;
-    RETURN_IF_ERROR(MoveAside(directory));
-    ASSIGN_OR_RETURN(freed[id], Purge(directory));
+    if (!MoveAside(directory).ok()) continue;
+    const absl::StatusOr<int64_t> bytes = Purge(directory);
+    if (!bytes.ok()) continue;
+    freed[id] = *bytes;
     RETURN_IF_ERROR(runs_->FinishDeletion(id));
   }
   ASSIGN_OR_RETURN(const std::vector<JobDeletion> jobs, job_deletions_->Unfinished());
   for (const JobDeletion& deletion : jobs) {
-    ASSIGN_OR_RETURN(freed[deletion.id], FinishJob(deletion));
+    if (const auto bytes = FinishJob(deletion); bytes.ok()) freed[deletion.id] = *bytes;
   }
-  RETURN_IF_ERROR(FinishPrepared(&freed));
+  FinishPrepared(&freed);
   return freed;
 }
 

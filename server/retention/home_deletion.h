@@ -87,7 +87,7 @@ class HomeDeletion {
                                     Reservations reserved);
   absl::StatusOr<int64_t> DeletePrepared(const std::string& id, const Options& options,
                                          Reservations reserved);
-  absl::Status FinishPrepared(std::map<std::string, int64_t>* freed) const;
+  void FinishPrepared(std::map<std::string, int64_t>* freed) const;
   absl::StatusOr<int64_t> FinishJob(const JobDeletion& deletion);
   int64_t BytesOf(const Reservations& directories) const;
   absl::Status MoveAside(const std::string& directory) const;

@@ -18,6 +18,7 @@
 #include "proto/absolute_paths.h"
 #include "proto/state_name.h"
 #include "runs/run_directory.h"
+#include "runs/run_evaluation.h"
 #include "runs/run_state.h"
 
 namespace braid {
@@ -101,6 +102,7 @@ StoredItem HomeItems::OfRun(const RunRecord& record, Detail detail) {
   item.state = StateName(run.state());
   item.ended = HasEnded(run.state());
   item.evaluated = HasFile(RunDirectory(record.run_dir).evaluation()) ||
+                   HasFile(record.run_dir / kActiveExpertsFile) ||
                    HasFile(record.run_dir / "tasks/result.json");
   return item;
 }

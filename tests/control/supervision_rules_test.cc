@@ -124,6 +124,7 @@ v1::LaunchConfig ThreeHosts() {
 
 constexpr Reachability kYes = Reachability::kReachable;
 constexpr Reachability kNo = Reachability::kUnreachable;
+constexpr Reachability kUnresolved = Reachability::kUnknown;
 
 TEST(RankHostsTest, HostThatDoesNotAnswerIsNamedWithItsRanks) {
   FakeRanks ranks(6);
@@ -150,6 +151,14 @@ TEST(RankHostsTest, WhenAllHostsAnswerNoneIsAtFault) {
       FindCutHosts(ThreeHosts(), ranks.Beat(0, 0), std::vector{kYes, kYes, kYes}, "h0");
   EXPECT_THAT(cut.ranks, IsEmpty());
   EXPECT_THAT(cut.cause, HasSubstr("unknown"));
+}
+
+TEST(RankHostsTest, HostsWithoutAnAddressDoNotCountAsAnswering) {
+  FakeRanks ranks(6);
+  const CutHosts cut = FindCutHosts(ThreeHosts(), ranks.Beat(0, 0),
+                                    std::vector{kYes, kUnresolved, kUnresolved}, "h0");
+  EXPECT_THAT(cut.ranks, IsEmpty());
+  EXPECT_THAT(cut.cause, HasSubstr("h0 cannot find the addresses of 2 of 3 hosts"));
 }
 
 }  // namespace supervision_rules_test

@@ -256,6 +256,7 @@ TEST(ReportPageTest, ShowsTheLossByNumberOfActiveExperts) {
   for (const int active : {4, 1, 2}) {
     v1::Evaluation* const evaluation = runs[1].by_active_experts.add_evaluations();
     evaluation->set_active_experts(active);
+    evaluation->set_step(1200);
     v1::DomainEvaluation* const total = evaluation->mutable_total();
     total->set_loss(7);
     total->set_perplexity(std::exp(7));
@@ -266,9 +267,22 @@ TEST(ReportPageTest, ShowsTheLossByNumberOfActiveExperts) {
   const std::string html = RenderReport(runs);
   ExpectGoodPage(html);
   EXPECT_THAT(html, AllOf(HasSubstr("<h3>Loss by number of active experts</h3>"),
-                          HasSubstr("<td>3.125</td><td>22.76</td>"), HasSubstr("2.375")));
+                          HasSubstr("<td>1200</td><td>1</td><td>3.125</td><td>22.76</td>"),
+                          HasSubstr("2.375")));
   // The number of `braid eval perplexity`, as all others of the section.
   EXPECT_THAT(html, Not(HasSubstr("<td>7.000</td>")));
+  // Without the number of active experts that the run ended with, there is no evaluation.json.
+  for (ReportRun& run : runs) run.evaluation.reset();
+  EXPECT_THAT(RenderReport(runs), HasSubstr("<h3>Loss by number of active experts</h3>"));
+}
+
+TEST(ReportPageTest, OrdersOfDifferentCorporaHaveNoCommonRandomOrder) {
+  std::vector<ReportRun> runs = SyntheticRuns();
+  EXPECT_THAT(RenderReport(runs), HasSubstr("random order: "));
+  runs[0].spec.set_dataset_dir("/another");
+  runs[0].ordering_report_json =
+      R"({"order":"RANDOM","random_adjacent_cosine":0.7,"random_domain_purity":0.9})";
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("random order: ")));
 }
 
 TEST(ReportPageTest, TwelveRunsHaveDistinctColors) {

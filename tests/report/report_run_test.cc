@@ -124,6 +124,13 @@ TEST_F(ReportRunTest, DamagedTasksAndEventsLeaveOnlyTheirSectionsOut) {
                                      "states and incidents: events.jsonl is damaged"}));
 }
 
+TEST_F(ReportRunTest, ADamagedOrderingReportIsListed) {
+  std::ofstream(root_ / "dataset/ordering_report.json") << "{";
+  EXPECT_THAT(
+      ReadReportRun(run_).value().left_out,
+      testing::Contains("order of the documents: ordering_report.json of the dataset is damaged"));
+}
+
 TEST_F(ReportRunTest, RunsNamedTwiceAreReadOnceAndTitlesDiffer) {
   const RunDirectory other(root_ / "elsewhere" / "run-000003");
   v1::RunSpec spec;

@@ -54,11 +54,23 @@ TEST(RoundTicksTest, ARangeOfRoundingErrorsIsEmpty) {
   }
 }
 
+TEST(XAxisTest, ASingleTickHasItsDigits) {
+  EXPECT_THAT(XAxis(PlotScale{2.1, 2.9, 0, 60}, 0, 10, ""), HasSubstr(">2.5<"));
+}
+
 TEST(LineChartTest, EscapesNamesAndShowsValuesOnHover) {
   const std::string svg = RenderLineChart(ChartOf({{0, 2.5}, {1000, 2.25}}));
   EXPECT_THAT(svg, HasSubstr("a &lt;chart&gt;"));
   EXPECT_THAT(svg, HasSubstr(">1k tokens</tspan>"));
   EXPECT_THAT(svg, HasSubstr(">one &amp; only 2.250</tspan>"));
+}
+
+TEST(LineChartTest, HoverBoxesAreHiddenWithTheirRun) {
+  LineChart chart = ChartOf({{0, 2.5}, {1000, 2.25}});
+  chart.series[0].css_class = "run-0";
+  const std::string svg = RenderLineChart(chart);
+  EXPECT_THAT(svg, HasSubstr("<tspan class=\"run-0\""));
+  EXPECT_THAT(svg, HasSubstr("<circle class=\"c0 run-0\""));
 }
 
 TEST(LineChartTest, BreaksTheLineWhereAValueIsMissing) {

@@ -124,7 +124,9 @@ TEST(MpiJobManifestTest, NamesOfWorkersFitALabel) {
 
 TEST(MpiJobStatusTest, TheNewestTrueConditionDecides) {
   const auto status = [](const std::string& conditions) {
-    return *ReadMpiJobStatus(R"({"kind":"MPIJob","status":{"conditions":[)" + conditions + "]}}");
+    return ReadMpiJobStatuses(R"({"items":[{"metadata":{"name":"a"},"status":{"conditions":[)" +
+                              conditions + "]}}]}")
+        ->at("a");
   };
   const std::string created =
       R"({"type":"Created","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"})";
@@ -139,8 +141,8 @@ TEST(MpiJobStatusTest, TheNewestTrueConditionDecides) {
   EXPECT_EQ(status(created + "," + running).phase, JobPhase::kStarted);
   EXPECT_EQ(status(running + "," + created).description, "Running (MPIJobRunning)");
   EXPECT_EQ(status(created + "," + not_running + "," + failed).phase, JobPhase::kEnded);
-  for (const char* bad : {"", "{}", "[]", "null", R"({"kind":"Pod"})"}) {
-    EXPECT_TRUE(absl::IsUnavailable(ReadMpiJobStatus(bad).status())) << bad;
+  for (const char* bad : {"", "{}", "[]", "null", R"({"items":{}})"}) {
+    EXPECT_TRUE(absl::IsUnavailable(ReadMpiJobStatuses(bad).status())) << bad;
   }
 }
 

@@ -23,13 +23,17 @@ std::map<std::string, std::string> Tokenizers() {
   return {{"byte-level", ChatTokenizerBytes()}, {"SentencePiece", SentencePieceBytes()}};
 }
 
-// transformers 5.23 made the tokens of EncodeChat from the templates of the golden file.
+// transformers 5.23 made the tokens of EncodeChat from the templates of the golden file, version
+// 5.24 from those for a tokenizer.json, which differ for SentencePiece models.
 TEST(ChatJinjaTest, TemplatesAreThoseThatWereComparedWithTransformers) {
   nlohmann::ordered_json templates;
   for (const auto& [kind, bytes] : Tokenizers()) {
     const std::unique_ptr<Tokenizer> tokenizer = ParseTokenizer(bytes);
     for (const ChatTemplate& chat : ChatTemplates()) {
-      templates[kind][std::string(chat.name)] = ChatJinja(chat, *tokenizer, tokenizer->eos_id());
+      const std::string name(chat.name);
+      templates[kind][name] = ChatJinja(chat, *tokenizer, tokenizer->eos_id(), true);
+      templates[kind + ", tokenizer.json"][name] =
+          ChatJinja(chat, *tokenizer, tokenizer->eos_id(), false);
     }
   }
   const std::string golden = std::string(BRAID_GOLDEN_MODELS) + "/chat_templates.json";
@@ -43,9 +47,11 @@ TEST(ChatJinjaTest, TemplatesAreRecognized) {
     const std::unique_ptr<Tokenizer> tokenizer = ParseTokenizer(bytes);
     for (const std::optional<int32_t> start : {std::optional<int32_t>(), {tokenizer->eos_id()}}) {
       for (const ChatTemplate& chat : ChatTemplates()) {
-        const std::string jinja = ChatJinja(chat, *tokenizer, start);
-        EXPECT_EQ(ChatTemplateOfJinja(jinja, *tokenizer, start), std::string(chat.name)) << kind;
-        EXPECT_EQ(ChatTemplateOfJinja(jinja + " ", *tokenizer, start), std::nullopt);
+        for (const bool writes_spaces : {false, true}) {
+          const std::string jinja = ChatJinja(chat, *tokenizer, start, writes_spaces);
+          EXPECT_EQ(ChatTemplateOfJinja(jinja, *tokenizer, start), std::string(chat.name)) << kind;
+          EXPECT_EQ(ChatTemplateOfJinja(jinja + " ", *tokenizer, start), std::nullopt);
+        }
       }
     }
   }

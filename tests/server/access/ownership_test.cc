@@ -106,8 +106,28 @@ TEST_F(OwnershipTest, ARunIsChangedByWhoLaunchedItAndByOperators) {
   for (const std::string who : {"ann", "olga"}) {
     EXPECT_TRUE(Stop(who).ok());
     // The call is admitted and fails because there is nothing to start.
-    EXPECT_EQ(ResumeRun(who).error_code(), StatusCode::NOT_FOUND) << ResumeRun(who).error_message();
+    const grpc::Status resumed = ResumeRun(who);
+    EXPECT_EQ(resumed.error_code(), StatusCode::FAILED_PRECONDITION) << resumed.error_message();
+    EXPECT_THAT(resumed.error_message(), HasSubstr("repeat the launch with the same request_id"));
   }
+}
+
+// An image may hold any program, and it would get the volume with the home.
+TEST_F(OwnershipTest, OnlyOperatorsChooseTheImageOfAKubernetesJob) {
+  const auto launch = [&](const std::string& who) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.AddMetadata("authorization", "Bearer " + tokens_.at(who));
+    v1::LaunchRunRequest request;
+    request.set_request_id(who);
+    request.mutable_spec()->set_dataset_dir((home_ / "dataset").string());
+    request.mutable_spec()->mutable_launch()->set_backend(v1::KUBERNETES);
+    request.mutable_spec()->mutable_launch()->mutable_kubernetes()->set_image("any");
+    v1::Run run;
+    return runs_->LaunchRun(&context, request, &run);
+  };
+  EXPECT_EQ(launch("ann").error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_NE(launch("olga").error_code(), StatusCode::PERMISSION_DENIED);
 }
 
 TEST_F(OwnershipTest, UnknownIdsAreNotFoundForEveryCaller) {

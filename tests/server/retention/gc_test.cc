@@ -64,13 +64,15 @@ TEST_F(GcTest, CollectsWhatUsesAnotherBeforeIt) {
 
 TEST_F(GcTest, ResultsOfEvaluationsAreKeptUnlessAskedFor) {
   const std::string scored = home_.AddRun(), tested = home_.AddRun(), plain = home_.AddRun();
+  const std::string by_experts = home_.AddRun();
+  PutFile(home_ / ("runs/" + by_experts + "/active_experts.json"), "{}");
   PutFile(home_ / ("runs/" + scored + "/evaluation.json"), "{}");
   fs::create_directories(home_ / ("runs/" + tested + "/tasks"));
   PutFile(home_ / ("runs/" + tested + "/tasks/result.json"), "{}");
   EXPECT_THAT(Deleted(Collect(OlderThan(1)).value()), ElementsAre(plain));
   v1::CollectGarbageRequest request = OlderThan(1);
   request.set_include_evaluated(true);
-  EXPECT_THAT(Deleted(Collect(request).value()), ElementsAre(tested, scored));
+  EXPECT_THAT(Deleted(Collect(request).value()), ElementsAre(by_experts, tested, scored));
 }
 
 TEST_F(GcTest, ReducesRunsToTheirNewestGoodCheckpoint) {

@@ -14,11 +14,11 @@
 #include "model/config/rotary_frequencies.h"
 #include "model/document_mask.h"
 #include "model/embedding_noise.h"
-#include "model/example_packing.h"
 #include "model/kernels/dense_ffn.h"
 #include "model/kernels/gelu_ffn.h"
 #include "model/kernels/rms_norm.h"
 #include "model/layer_mixing.h"
+#include "model/repacked_examples.h"
 #include "model/routing/document_segments.h"
 #include "model/routing/router.h"
 
@@ -207,15 +207,15 @@ class FullPass {
  private:
   // Returns the examples that chose a layer; nullopt where all have to pass through it, or where
   // the layer uses their places in the batch.
-  std::optional<PackedExamples> ExamplesOf(const MixedPart& part, const at::Tensor& visible,
-                                           const RoutingContext& context) const {
+  std::optional<RepackedExamples> ExamplesOf(const MixedPart& part, const at::Tensor& visible,
+                                             const RoutingContext& context) const {
     if (!visible.defined() || !CanLeaveOut(part.layer, context)) return std::nullopt;
-    return PackExamples(visible, part.takers);
+    return RepackExamples(visible, part.takers);
   }
 
   // Returns sum + c (h - own) for the output h of a layer whose inputs are examples of z [T, D].
-  at::Tensor AddExamples(const MixedPart& part, const PackedExamples& examples, const at::Tensor& z,
-                         const at::Tensor& own, const at::Tensor& sum,
+  at::Tensor AddExamples(const MixedPart& part, const RepackedExamples& examples,
+                         const at::Tensor& z, const at::Tensor& own, const at::Tensor& sum,
                          RoutingContext context) const {
     context.tokens =
         context.tokens.flatten().index_select(0, examples.source).view(examples.visible.sizes());

@@ -1,4 +1,4 @@
-#include "model/example_packing.h"
+#include "model/repacked_examples.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <random>
 
 namespace braid {
-namespace example_packing_test {
+namespace repacked_examples_test {
 
 // Random examples that fill [batch, length].
 at::Tensor RandomExamples(int64_t batch, int64_t length, std::mt19937* random) {
@@ -22,7 +22,7 @@ at::Tensor RandomExamples(int64_t batch, int64_t length, std::mt19937* random) {
 }
 
 // Every wanted example is there once, whole and in order, and sees what it saw before.
-TEST(PackExamplesTest, HoldsTheWantedExamplesWhole) {
+TEST(RepackExamplesTest, HoldsTheWantedExamplesWhole) {
   std::mt19937 random(3);
   constexpr int64_t kBatch = 4, kLength = 32;
   int packed_batches = 0;
@@ -33,7 +33,7 @@ TEST(PackExamplesTest, HoldsTheWantedExamplesWhole) {
     for (int64_t i = 0; i < num_wanted; ++i) {
       wanted[static_cast<int64_t>(random() % (kBatch * kLength))] = true;
     }
-    const auto packed = PackExamples(visible, wanted);
+    const auto packed = RepackExamples(visible, wanted);
     if (!packed.has_value()) continue;
     ++packed_batches;
     const int64_t length = packed->visible.size(1);
@@ -62,20 +62,20 @@ TEST(PackExamplesTest, HoldsTheWantedExamplesWhole) {
   EXPECT_GT(packed_batches, 20);
 }
 
-TEST(PackExamplesTest, AllExamplesOrNoneAreNotPacked) {
+TEST(RepackExamplesTest, AllExamplesOrNoneAreNotPacked) {
   std::mt19937 random(3);
   const at::Tensor visible = RandomExamples(2, 16, &random);
-  EXPECT_FALSE(PackExamples(visible, at::ones({32}, at::kBool)).has_value());
-  EXPECT_FALSE(PackExamples(visible, at::zeros({32}, at::kBool)).has_value());
+  EXPECT_FALSE(RepackExamples(visible, at::ones({32}, at::kBool)).has_value());
+  EXPECT_FALSE(RepackExamples(visible, at::zeros({32}, at::kBool)).has_value());
 }
 
 // Attention that reaches across the borders of examples keeps them in their places.
-TEST(PackExamplesTest, PositionsThatSeeEarlierExamplesAreNotPacked) {
+TEST(RepackExamplesTest, PositionsThatSeeEarlierExamplesAreNotPacked) {
   const at::Tensor visible = at::tensor({0, 0, 0, 0, 1, 1, 1, 1}, at::kInt).view({1, 8});
   const at::Tensor wanted = at::zeros({8}, at::kBool);
   wanted[0] = true;
-  EXPECT_FALSE(PackExamples(visible, wanted).has_value());
+  EXPECT_FALSE(RepackExamples(visible, wanted).has_value());
 }
 
-}  // namespace example_packing_test
+}  // namespace repacked_examples_test
 }  // namespace braid

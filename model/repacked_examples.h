@@ -1,7 +1,7 @@
 // Packs some examples of a batch into new sequences, so that a layer that only these examples chose
 // does no work for the others. Tensor code: private to model/.
-#ifndef BRAID_MODEL_EXAMPLE_PACKING_H_
-#define BRAID_MODEL_EXAMPLE_PACKING_H_
+#ifndef BRAID_MODEL_REPACKED_EXAMPLES_H_
+#define BRAID_MODEL_REPACKED_EXAMPLES_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -10,7 +10,7 @@
 namespace braid {
 
 // Sequences [B', L'], each with whole examples one after the other, and padding.
-struct PackedExamples {
+struct RepackedExamples {
   at::Tensor source;     // [B' L'] int64: a position of the batch; 0 in padding
   at::Tensor places;     // [n] int64: where there is no padding, ascending
   at::Tensor positions;  // [n] int64: the positions of the batch there
@@ -20,8 +20,8 @@ struct PackedExamples {
 // Returns the examples in which a position is true in `wanted` [B * L] bool. visible [B, L] int32
 // is the first position of the example of each position, which is all that attention sees.
 // Returns nullopt where that would not make the batch smaller.
-std::optional<PackedExamples> PackExamples(const at::Tensor& visible, const at::Tensor& wanted);
+std::optional<RepackedExamples> RepackExamples(const at::Tensor& visible, const at::Tensor& wanted);
 
 }  // namespace braid
 
-#endif  // BRAID_MODEL_EXAMPLE_PACKING_H_
+#endif  // BRAID_MODEL_REPACKED_EXAMPLES_H_

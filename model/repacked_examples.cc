@@ -1,4 +1,4 @@
-#include "model/example_packing.h"
+#include "model/repacked_examples.h"
 
 #include <ATen/ATen.h>
 
@@ -57,7 +57,8 @@ at::Tensor Long(const std::vector<int64_t>& values, at::Device device) {
 
 }  // namespace
 
-std::optional<PackedExamples> PackExamples(const at::Tensor& visible, const at::Tensor& wanted) {
+std::optional<RepackedExamples> RepackExamples(const at::Tensor& visible,
+                                               const at::Tensor& wanted) {
   const std::vector<Example> examples = WantedExamples(visible, wanted);
   const std::vector<std::vector<Example>> sequences = FirstFit(examples, visible.size(1));
   int64_t longest = 0;
@@ -85,7 +86,7 @@ std::optional<PackedExamples> PackExamples(const at::Tensor& visible, const at::
     for (; at < longest; ++at) firsts[s * longest + at] = static_cast<int32_t>(at);
   }
   const at::Device device = visible.device();
-  return PackedExamples{
+  return RepackedExamples{
       Long(source, device), Long(places, device), Long(positions, device),
       at::tensor(at::ArrayRef<int32_t>(firsts), at::kInt).view({count, longest}).to(device)};
 }

@@ -57,6 +57,14 @@ at::Tensor Long(const std::vector<int64_t>& values, at::Device device) {
 
 }  // namespace
 
+RepackedExamples WholeSequences(const at::Tensor& sequences, const at::Tensor& visible,
+                                int64_t length) {
+  const at::Tensor source =
+      (sequences.unsqueeze(1) * length + at::arange(length, sequences.options())).flatten();
+  return {source, at::arange(source.numel(), sequences.options()), source,
+          visible.defined() ? visible.index_select(0, sequences) : at::Tensor()};
+}
+
 std::optional<RepackedExamples> RepackExamples(const at::Tensor& visible,
                                                const at::Tensor& wanted) {
   const std::vector<Example> examples = WantedExamples(visible, wanted);

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace braid {
@@ -14,13 +15,19 @@ struct RepackedExamples {
   at::Tensor source;     // [B' L'] int64: a position of the batch; 0 in padding
   at::Tensor places;     // [n] int64: where there is no padding, ascending
   at::Tensor positions;  // [n] int64: the positions of the batch there
-  at::Tensor visible;    // [B', L'] int32: the first position of the example of each position
+  at::Tensor visible;    // [B', L'] int32: the first position of the example of each position;
+                         // undefined if attention sees whole sequences
 };
 
 // Returns the examples in which a position is true in `wanted` [B * L] bool. visible [B, L] int32
 // is the first position of the example of each position, which is all that attention sees.
 // Returns nullopt where that would not make the batch smaller.
 std::optional<RepackedExamples> RepackExamples(const at::Tensor& visible, const at::Tensor& wanted);
+
+// Returns the sequences `sequences` [B'] int64 of a batch [B, L] as they are. `visible` may be
+// undefined.
+RepackedExamples WholeSequences(const at::Tensor& sequences, const at::Tensor& visible,
+                                int64_t length);
 
 }  // namespace braid
 

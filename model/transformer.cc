@@ -163,69 +163,91 @@ class FullPass {
   }
 
   // Returns own + sum_i c_i (h_i - own) for the parts i of a mixing layer with the input z [B, L,
-  // D] and the output own [T, D]. Only the examples that chose a layer pass through it, or the
-  // sequences with such examples where it uses their places. The losses of its router and dropout
-  // are those of its own pass.
+  // D] and the output own [T, D], or [n, D] of the rows `wanted`. Only the examples that chose a
+  // layer pass through it, or the sequences with such examples where it uses their places. The
+  // losses of its router and dropout are those of its own pass.
   at::Tensor AddOthers(const std::vector<MixedPart>& parts, const at::Tensor& z,
-                       const at::Tensor& own, const at::Tensor& visible,
-                       RoutingContext context) const {
-    at::Tensor sum = own;
+                       const at::Tensor& own, const at::Tensor& visible, RoutingContext context,
+                       const at::Tensor& wanted) const {
+    Mixture mixture{.z = z.flatten(0, 1), .own = own, .sum = own, .rows = RowsOf(wanted, z)};
     // Random numbers differ from those of the layer's own pass.
     context.seed = Mix64(context.seed, 1 + static_cast<uint64_t>(context.layer));
     context.on_ffn_input = nullptr;
     context.on_layer_output = nullptr;
     for (const MixedPart& part : parts) {
       context.layer = part.layer;
-      if (const auto examples = ExamplesOf(part, visible, context)) {
-        sum = AddExamples(part, *examples, z.flatten(0, 1), own, sum, context);
-        continue;
+      at::Tensor takers = part.takers;
+      if (wanted.defined()) {
+        takers = takers.logical_and(mixture.rows.ge(0));
+        if (!takers.any().item<bool>()) continue;
       }
-      const std::vector<int64_t> sequences = SequencesWith(part.takers, z.size(0));
+      if (visible.defined() && CanLeaveOut(part.layer, context)) {
+        if (const auto examples = RepackExamples(visible, takers)) {
+          RoutingContext repacked = context;
+          repacked.tokens = context.tokens.flatten()
+                                .index_select(0, examples->source)
+                                .view(examples->visible.sizes());
+          AddExamples(part, *examples, repacked, &mixture);
+          continue;
+        }
+      }
+      const std::vector<int64_t> sequences = SequencesWith(takers, z.size(0));
       // Both passes of a consistency loss are numbered in the whole batch.
       if (context.passes > 1 || std::ssize(sequences) == z.size(0)) {
-        const at::Tensor other = Layer(part.layer, z.flatten(0, 1), visible, context).output;
-        sum = sum + part.coefficients.unsqueeze(1) * (other - own);
+        const at::Tensor other = RowsOfLayer(part.layer, mixture.z, visible, context, wanted);
+        const at::Tensor coefficients =
+            wanted.defined() ? part.coefficients.index_select(0, wanted) : part.coefficients;
+        mixture.sum = mixture.sum + coefficients.unsqueeze(1) * (other - own);
         continue;
       }
       const at::Tensor index =
           at::tensor(at::ArrayRef<int64_t>(sequences), at::kLong).to(z.device());
-      const auto rows = [&](const at::Tensor& all) {
-        return all.view({z.size(0), z.size(1), -1}).index_select(0, index).flatten(0, 1);
-      };
       std::vector<int64_t> instances;
       const RoutingContext subset = Subset(context, sequences, index, &instances);
-      const at::Tensor seen = visible.defined() ? visible.index_select(0, index) : visible;
-      const at::Tensor other = Layer(part.layer, rows(z), seen, subset).output;
-      const at::Tensor added = rows(part.coefficients) * (other - rows(own));
-      sum = sum.view(z.sizes())
-                .index_add(0, index, added.view({index.size(0), z.size(1), -1}))
-                .flatten(0, 1);
+      AddExamples(part, WholeSequences(index, visible, z.size(1)), subset, &mixture);
     }
-    return sum;
+    return mixture.sum;
   }
 
  private:
-  // Returns the examples that chose a layer; nullopt where all have to pass through it, or where
-  // the layer uses their places in the batch.
-  std::optional<RepackedExamples> ExamplesOf(const MixedPart& part, const at::Tensor& visible,
-                                             const RoutingContext& context) const {
-    if (!visible.defined() || !CanLeaveOut(part.layer, context)) return std::nullopt;
-    return RepackExamples(visible, part.takers);
+  // The residual stream of a mixing layer.
+  struct Mixture {
+    at::Tensor z;     // [T, D]: the layer's input
+    at::Tensor own;   // [n, D]: its own output at the wanted positions
+    at::Tensor sum;   // [n, D]: own and the parts so far
+    at::Tensor rows;  // [T] int64: the row of each position in own, or -1; undefined for all
+  };
+
+  static at::Tensor RowsOf(const at::Tensor& wanted, const at::Tensor& z) {
+    if (!wanted.defined()) return {};
+    return at::full({z.size(0) * z.size(1)}, -1, wanted.options())
+        .index_copy(0, wanted, at::arange(wanted.numel(), wanted.options()));
   }
 
-  // Returns sum + c (h - own) for the output h of a layer whose inputs are examples of z [T, D].
-  at::Tensor AddExamples(const MixedPart& part, const RepackedExamples& examples,
-                         const at::Tensor& z, const at::Tensor& own, const at::Tensor& sum,
-                         RoutingContext context) const {
-    context.tokens =
-        context.tokens.flatten().index_select(0, examples.source).view(examples.visible.sizes());
-    const at::Tensor output =
-        Layer(part.layer, z.index_select(0, examples.source), examples.visible, context).output;
-    const at::Tensor& positions = examples.positions;
-    const at::Tensor added =
-        output.index_select(0, examples.places) - own.index_select(0, positions);
+  // Returns the rows `wanted` of a layer's output, or all.
+  at::Tensor RowsOfLayer(int layer, const at::Tensor& h, const at::Tensor& visible,
+                         const RoutingContext& context, const at::Tensor& wanted) const {
+    const bool all = wanted.defined() && !CanLeaveOut(layer, context);
+    const at::Tensor output = Layer(layer, h, visible, context, all ? at::Tensor() : wanted).output;
+    return all ? output.index_select(0, wanted) : output;
+  }
+
+  // Adds c (h - own) to the sum for the output h of a layer whose inputs are examples.
+  void AddExamples(const MixedPart& part, const RepackedExamples& examples,
+                   const RoutingContext& context, Mixture* mixture) const {
+    at::Tensor places = examples.places, positions = examples.positions, rows = positions;
+    if (mixture->rows.defined()) {
+      rows = mixture->rows.index_select(0, positions);
+      const at::Tensor kept = rows.ge(0).nonzero().flatten();
+      places = places.index_select(0, kept);
+      positions = positions.index_select(0, kept);
+      rows = rows.index_select(0, kept);
+    }
+    const at::Tensor inputs = mixture->z.index_select(0, examples.source);
+    const at::Tensor output = RowsOfLayer(part.layer, inputs, examples.visible, context, places);
+    const at::Tensor added = output - mixture->own.index_select(0, rows);
     const at::Tensor coefficients = part.coefficients.index_select(0, positions).unsqueeze(1);
-    return sum.index_add(0, positions, coefficients * added);
+    mixture->sum = mixture->sum.index_add(0, rows, coefficients * added);
   }
 
   const v1::ModelConfig& config_;
@@ -345,11 +367,11 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
   // The head needs the last layer's output only where it counts.
   at::Tensor wanted;
   const int last = config.num_layers() - 1;
-  if (!mixer.Mixes(last) && pass.CanLeaveOut(last, context)) wanted = FewCounted(context.counted);
+  if (pass.CanLeaveOut(last, context)) wanted = FewCounted(context.counted);
   for (int layer = 0; layer <= last; ++layer) {
     context.layer = layer;
-    const RoutedFfn own =
-        pass.Layer(layer, h, visible, context, layer == last ? wanted : at::Tensor());
+    const at::Tensor rows = layer == last ? wanted : at::Tensor();
+    const RoutedFfn own = pass.Layer(layer, h, visible, context, rows);
     if (own.weights.defined()) result.routing.push_back({layer, own.weights, own.chosen});
     if (own.input_sum.defined()) result.input_sums.push_back(own.input_sum);
     AddTo(own.balance_loss, &result.balance_loss);
@@ -361,7 +383,7 @@ HiddenStates RunTransformer(const v1::ModelConfig& config, const TransformerWeig
           mixer.Choose(z, units, mode == MergeMode::kTraining, context, &balance);
       AddTo(balance, &result.mixing_loss);
       result.choices.push_back({layer, mixer.LayersOf(choice)});
-      h = pass.AddOthers(mixer.PartsOf(layer, choice), z, own.output, visible, context);
+      h = pass.AddOthers(mixer.PartsOf(layer, choice), z, own.output, visible, context, rows);
     } else {
       h = own.output;
     }

@@ -36,6 +36,7 @@ struct ModelFlops {
 // `mean_keys` is the mean number of keys that attention sees from a position, which the attention
 // mask DOCUMENT and packed examples lower, in a way that depends on the data; by default half of
 // the sequence. `target_share` is the share of positions that have a target; others need no head.
+// What the last layer saves where few have one is not subtracted.
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning = {},
                          std::optional<double> mean_keys = {}, double target_share = 1);
 

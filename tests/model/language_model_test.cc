@@ -236,36 +236,6 @@ TEST(LanguageModelTest, GradientOfABatchIsTheSumOverItsSequences) {
   }
 }
 
-// Where few positions have a target, the last layer computes only these.
-TEST(LanguageModelTest, PositionsWithoutATargetMayBeLeftOut) {
-  std::vector<v1::ModelConfig> configs = GroupedModelConfigs(1);
-  configs.push_back(SmallModelConfig(3, v1::CAUSAL_SEGMENT, {0}));
-  configs.push_back(SmallModelConfig(4, v1::TOKEN_CHOICE, {1}));
-  for (const v1::ModelConfig& config : configs) {
-    const auto whole = SharpModel(config, 8), parts = SharpModel(config, 8);
-    const Batch batch = RandomBatch(3, 9);
-    const auto losses =
-        whole->Evaluate(batch.inputs, batch.targets, 3, MergeMode::kSegment, false)->token_loss;
-    ASSERT_TRUE(whole->ForwardBackward(batch.inputs, batch.targets, 3, 1, false).ok());
-    for (size_t third = 0; third < 3; ++third) {
-      std::vector<int32_t> targets = batch.targets;
-      for (size_t i = 0; i < targets.size(); ++i) {
-        if (i % 3 != third) targets[i] = -1;
-      }
-      const auto some =
-          parts->Evaluate(batch.inputs, targets, 3, MergeMode::kSegment, false)->token_loss;
-      for (size_t i = 0; i < some.size(); ++i) {
-        EXPECT_NEAR(some[i], targets[i] < 0 ? 0 : losses[i], 1e-4) << i;
-      }
-      ASSERT_TRUE(parts->ForwardBackward(batch.inputs, targets, 3, 1, false).ok());
-    }
-    for (size_t i = 0; i < whole->gradients().size(); ++i) {
-      const double expected = whole->gradients()[i];
-      ASSERT_NEAR(parts->gradients()[i], expected, 1e-3 + 1e-4 * std::abs(expected)) << i;
-    }
-  }
-}
-
 TEST(LanguageModelTest, GradientDescentLearnsABatch) {
   for (v1::Router router : kRouters) {
     const auto model = LanguageModel::Create(SmallModelConfig(4, router), 16).value();

@@ -147,17 +147,22 @@ TEST_F(MixedModelTest, AnswersChangeNoBitBeforeThem) {
 
 // Only examples that chose a layer pass through it.
 TEST_F(MixedModelTest, PackedExamplesAreDecidedOneByOne) {
-  for (const char* mixing : {"alpha: 0.2 weight: PROBABILITY", "alpha: 0.2 num_chosen: 2"}) {
+  for (const auto& [mixing, answer] :  // tokens of each answer, at most
+       std::map<std::string, int64_t>{{"alpha: 0.2 weight: PROBABILITY", kLength},
+                                      {"alpha: 0.1 weight: PROBABILITY", 2},
+                                      {"alpha: 0.2 num_chosen: 2", kLength},
+                                      {"alpha: 0.1 num_chosen: 2", 2}}) {
     const v1::ModelConfig config = MixingConfig(v1::DENSE, mixing);
     const auto packed = Model(config), single = Model(config);
     std::vector<int32_t> inputs, targets, visible;
     std::vector<float> alone;
     for (const int64_t length : {10, 14, 5, 7, 12, 24}) {
-      const std::vector<int32_t> tokens = Tokens(length), own = TargetsAfter(tokens, 3);
+      const int64_t prompt = std::max<int64_t>(3, length - answer);
+      const std::vector<int32_t> tokens = Tokens(length), own = TargetsAfter(tokens, prompt);
       visible.insert(visible.end(), length, static_cast<int32_t>(inputs.size() % kLength));
       inputs.insert(inputs.end(), tokens.begin(), tokens.end());
       targets.insert(targets.end(), own.begin(), own.end());
-      const std::vector<float> losses = Losses(*single, tokens, 3);
+      const std::vector<float> losses = Losses(*single, tokens, prompt);
       alone.insert(alone.end(), losses.begin(), losses.end());
       ASSERT_OK(single->ForwardBackward(tokens, own, 1, 1, false).status());
     }

@@ -56,6 +56,22 @@ Curve TenthsOf(const ArmResult& baseline, const ArmResult& model) {
   return curve;
 }
 
+// Returns the loss of each validation in the mean over domains, by percent of the run.
+std::map<double, double> ValidationsOf(const ArmResult& result) {
+  std::map<double, double> losses;
+  for (const v1::StepMetrics& step : result.metrics) {
+    if (step.validation().domains().empty()) continue;
+    double sum = 0;
+    for (const v1::ValidationDomain& domain : step.validation().domains()) {
+      sum += domain.loss_after_first_segment();
+    }
+    const auto last_step = static_cast<double>(result.metrics.back().step());
+    losses[100.0 * static_cast<double>(step.step()) / last_step] =
+        sum / step.validation().domains_size();
+  }
+  return losses;
+}
+
 }  // namespace
 
 std::vector<PlotPoint> MeanCurve(std::span<const std::vector<PlotPoint>> curves) {
@@ -102,6 +118,21 @@ ClaimSeries GainByTenthsOf(const Evidence& evidence, const std::string& baseline
   const Curve mean =
       MeanOverSeeds(evidence, {{1, baseline, order}, {-1, arm, order}},
                     [](const SeedRuns& runs) { return TenthsOf(*runs[0], *runs[1]); });
+  return SeriesOf(name, mean, figure);
+}
+
+ClaimSeries ValidationGainOf(const Evidence& evidence, const SignedArm& baseline,
+                             const SignedArm& arm, const std::string& name,
+                             const SeriesFigure& figure) {
+  const Curve mean = MeanOverSeeds(evidence, {baseline, arm}, [](const SeedRuns& runs) {
+    const std::map<double, double> losses = ValidationsOf(*runs[1]);
+    Curve curve;
+    for (const auto& [percent, loss] : ValidationsOf(*runs[0])) {
+      const auto paired = losses.find(percent);
+      if (paired != losses.end()) curve.push_back({percent, loss - paired->second});
+    }
+    return curve;
+  });
   return SeriesOf(name, mean, figure);
 }
 

@@ -39,6 +39,12 @@ ClaimSeries GainByTenthsOf(const Evidence& evidence, const std::string& baseline
                            const std::string& arm, v1::OrderMode order, const std::string& name,
                            const SeriesFigure& figure);
 
+// Returns the validation loss of the baseline minus that of the arm, without first segments and in
+// the mean over domains, at every validation that both have; x is percent of the run.
+ClaimSeries ValidationGainOf(const Evidence& evidence, const SignedArm& baseline,
+                             const SignedArm& arm, const std::string& name,
+                             const SeriesFigure& figure);
+
 }  // namespace braid
 
 #endif  // BRAID_REPRODUCE_TRAINING_CURVES_H_

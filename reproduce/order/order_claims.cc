@@ -1,6 +1,7 @@
 #include "reproduce/order/order_claims.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "reproduce/experiment.h"
+#include "reproduce/training_curves.h"
 
 namespace braid {
 namespace {
@@ -156,21 +158,26 @@ class OrderClaims {
     return builder.Finish();
   }
 
-  Claim LargerBatchesOfLongRunsHelp() const {
-    ClaimBuilder builder(evidence_, settings_,
-                         {.number = 6, .name = "batches of few topics harm long runs"});
+  // A claim that long runs lose less by similarity order with 64 than with 4 sequences. `arm` names
+  // the arm of a model and batch. The help in each of `batches` is reported, and that at
+  // validations is drawn.
+  Claim LargerBatchesOfLongRunsHelp(int number, const std::string& name,
+                                    std::string (*arm)(const std::string&, int),
+                                    std::initializer_list<int> batches) const {
+    ClaimBuilder builder(evidence_, settings_, {.number = number, .name = name});
     for (const char* model : {"dense", "moe"}) {
       Add(builder, absl::StrCat("help at 64 minus 4 sequences, ", model), kGain,
-          Minus(Help(LongArm(model, kLongBatch)), Help(LongArm(model, kSmallBatch))));
+          Minus(Help(arm(model, kLongBatch)), Help(arm(model, kSmallBatch))));
     }
-    for (const int batch : {kSmallBatch, kLongBatch}) {
+    for (const int batch : batches) {
       for (const char* model : {"dense", "moe"}) {
         Add(builder, absl::StrCat("help, ", model, ", ", batch, " sequences"), std::nullopt,
-            Help(LongArm(model, batch)));
+            Help(arm(model, batch)));
       }
     }
     Add(builder, "gain of experts in similarity minus random order, 64 sequences", std::nullopt,
-        Minus(Help(LongArm("moe", kLongBatch)), Help(LongArm("dense", kLongBatch))));
+        Minus(Help(arm("moe", kLongBatch)), Help(arm("dense", kLongBatch))));
+    AddHelpAtValidations(builder, arm);
     return builder.Finish();
   }
 
@@ -246,9 +253,25 @@ class OrderClaims {
     }
   }
 
+  void AddHelpAtValidations(ClaimBuilder& builder,
+                            std::string (*arm)(const std::string&, int)) const {
+    const SeriesFigure figure = {.name = "Help at validations",
+                                 .x_label = "percent of training",
+                                 .y_label = kLossUnit,
+                                 .y_min = 0,
+                                 .y_max = 0};
+    for (const int batch : {kSmallBatch, kLongBatch}) {
+      for (const char* model : {"dense", "moe"}) {
+        const Terms help = Help(arm(model, batch));
+        builder.AddSeries(ValidationGainOf(evidence_, help[0], help[1],
+                                           absl::StrCat(model, ", ", batch, " sequences"), figure));
+      }
+    }
+  }
+
   void AddMixtures(ClaimBuilder& builder) const {
     for (const char* model : {"dense", "moe"}) {
-      for (const char* mixture : {"mixed", "random-first"}) {
+      for (const char* mixture : {"mixed", "random-first-10", "random-first", "random-first-90"}) {
         Add(builder, absl::StrCat("random minus ", mixture, ", ", model), std::nullopt,
             {{+1, OrderArm(model, kSmallBatch, v1::OPEN), v1::RANDOM},
              {-1, absl::StrCat(model, "-", mixture), v1::SIMILARITY}});
@@ -295,6 +318,10 @@ std::string LongArm(const std::string& model, int batch) {
   return absl::StrCat(model, "-", batch, "-long");
 }
 
+std::string TunedArm(const std::string& model, int batch) {
+  return absl::StrCat(model, "-", batch, "-tuned");
+}
+
 std::string LongestArm(const std::string& model, int batch) {
   return absl::StrCat(model, "-", batch, "-longest");
 }
@@ -307,20 +334,28 @@ std::vector<Claim> EvaluateOrderClaims(const Evidence& evidence, const ClaimSett
         OrderArm("dense", kLargeBatch, mask), OrderArm("moe", kLargeBatch, mask),
         OrderArm("moe", kSmallBatch, v1::OPEN));
   };
-  return {claims.SmallBatchesHarm(),
-          claims.NeighborsDistract(),
-          claims.ExpertsGainMore(),
-          best(4, v1::OPEN),
-          best(5, v1::DOCUMENT),
-          claims.LargerBatchesOfLongRunsHelp(),
-          claims.SimilarityIsBest(7, absl::StrCat(kLongBatch, " sequences in long runs"),
-                                  LongArm("dense", kLongBatch), LongArm("moe", kLongBatch),
-                                  LongArm("moe", kSmallBatch)),
-          claims.SimilarityIsBest(8, absl::StrCat(kLongBatch, " sequences in the longest runs"),
-                                  LongestArm("dense", kLongBatch), LongestArm("moe", kLongBatch),
-                                  LongestArm("moe", kSmallBatch)),
-          claims.LargerBatchesOfEqualStepsHelp(),
-          claims.HelpsInRelatedWindows()};
+  return {
+      claims.SmallBatchesHarm(),
+      claims.NeighborsDistract(),
+      claims.ExpertsGainMore(),
+      best(4, v1::OPEN),
+      best(5, v1::DOCUMENT),
+      claims.LargerBatchesOfLongRunsHelp(6, "batches of few topics harm long runs", LongArm,
+                                         {kSmallBatch, kLongBatch}),
+      claims.SimilarityIsBest(7, absl::StrCat(kLongBatch, " sequences in long runs"),
+                              LongArm("dense", kLongBatch), LongArm("moe", kLongBatch),
+                              LongArm("moe", kSmallBatch)),
+      claims.SimilarityIsBest(8, absl::StrCat(kLongBatch, " sequences in the longest runs"),
+                              LongestArm("dense", kLongBatch), LongestArm("moe", kLongBatch),
+                              LongestArm("moe", kSmallBatch)),
+      claims.LargerBatchesOfEqualStepsHelp(),
+      claims.HelpsInRelatedWindows(),
+      claims.LargerBatchesOfLongRunsHelp(
+          13, "batches of few topics harm long runs, each batch at its best rate", TunedArm,
+          {kSmallBatch, kLargeBatch, kLongBatch, kLargestBatch}),
+      claims.SimilarityIsBest(14, absl::StrCat(kLongBatch, " sequences in long runs at best rates"),
+                              TunedArm("dense", kLongBatch), TunedArm("moe", kLongBatch),
+                              TunedArm("moe", kSmallBatch))};
 }
 
 }  // namespace braid

@@ -14,7 +14,7 @@ constexpr char kOrderIntroduction[] =
 constexpr char kOrderLimits[] =
     "At equal tokens, a larger batch also means fewer steps and another learning rate. All arms of "
     "a batch but dense-half-rate use one rate; those of 16 and 64 sequences were set without a "
-    "pilot.";
+    "pilot, those of tuned arms by a sweep with another seed.";
 
 constexpr double kSmallBatchRate = 6e-3;
 constexpr double kLargeBatchRate = 8e-3;
@@ -23,9 +23,26 @@ constexpr double kLongBatchRate = 1e-2;
 constexpr double kLongLength = 4;
 constexpr double kLongestLength = kLongBatch / kSmallBatch;
 
+// Windows of a validation: ten of them take about 1 % of the time of a long run.
+constexpr int64_t kValidationWindows = 24;
+
 double RateOf(int batch) {
   if (batch == kSmallBatch) return kSmallBatchRate;
   return batch == kLargeBatch ? kLargeBatchRate : kLongBatchRate;
+}
+
+// Returns the rate that was best in a sweep with another seed (docs/reproduction/order.md).
+double TunedRateOf(int batch) {
+  switch (batch) {
+    case kSmallBatch:
+      return 6e-3;
+    case kLargeBatch:
+      return 1.2e-2;
+    case kLongBatch:
+      return 1.2e-2;
+    default:
+      return 2.4e-2;
+  }
 }
 
 v1::RunSpec ModelSettings(const std::string& model) {
@@ -56,13 +73,14 @@ ArmDefinition OrderArmOf(const std::string& model, int batch, v1::AttentionMask 
 }
 
 // Returns an arm that draws its instances from both orders; `similarity` is the share of similarity
-// order in the first half of the run, and `later` that in the second.
+// order at first, and `later` that after the share `turn` of the run.
 ArmDefinition MixedArm(const std::string& model, const std::string& name, double similarity,
-                       double later) {
+                       double later, double turn = 0.5) {
   ArmDefinition arm = OrderArmOf(model, kSmallBatch, v1::OPEN);
   arm.name = absl::StrCat(model, "-", name);
   arm.description =
       absl::StrCat(model, ", share of similarity order ", similarity, ", then ", later);
+  if (later != similarity) absl::StrAppend(&arm.description, " after ", 100 * turn, " %");
   arm.orders = {v1::SIMILARITY};
   arm.full_only = true;
   for (const auto& [data, share] :
@@ -73,7 +91,7 @@ ArmDefinition MixedArm(const std::string& model, const std::string& name, double
   }
   if (later == similarity) return arm;
   v1::SharePhase* const phase = arm.settings.add_share_phases();
-  phase->mutable_after()->set_fraction(0.5);
+  phase->mutable_after()->set_fraction(turn);
   phase->add_shares(later);
   phase->add_shares(1 - later);
   return arm;
@@ -94,6 +112,17 @@ ArmDefinition LongArmOf(const std::string& model, int batch) {
   arm.description = absl::StrCat(model, ", ", batch, " sequences, ", kLongLength, " times as long");
   arm.length = kLongLength;
   arm.full_only = true;
+  return arm;
+}
+
+ArmDefinition TunedArmOf(const std::string& model, int batch) {
+  ArmDefinition arm = LongArmOf(model, batch);
+  arm.name = TunedArm(model, batch);
+  absl::StrAppend(&arm.description, ", best rate");
+  arm.settings.mutable_optimizer()->set_learning_rate(TunedRateOf(batch));
+  v1::ValidationConfig* const validation = arm.settings.mutable_validation();
+  validation->mutable_every()->set_fraction(0.1);
+  validation->set_windows(kValidationWindows);
   return arm;
 }
 
@@ -118,6 +147,8 @@ std::vector<ArmDefinition> OrderArms() {
   for (const char* model : {"dense", "moe"}) {
     arms.push_back(MixedArm(model, "mixed", 0.5, 0.5));
     arms.push_back(MixedArm(model, "random-first", 0, 1));
+    arms.push_back(MixedArm(model, "random-first-10", 0, 1, 0.1));
+    arms.push_back(MixedArm(model, "random-first-90", 0, 1, 0.9));
   }
   arms.push_back(HalfRateArm());
   for (const int batch : {kSmallBatch, kLongBatch}) {
@@ -125,6 +156,9 @@ std::vector<ArmDefinition> OrderArms() {
   }
   for (const char* model : {"dense", "moe"}) arms.push_back(LongestArmOf(model, kLongBatch));
   arms.push_back(LongestArmOf("moe", kSmallBatch));
+  for (const int batch : {kSmallBatch, kLongBatch, kLargeBatch, kLargestBatch}) {
+    for (const char* model : {"dense", "moe"}) arms.push_back(TunedArmOf(model, batch));
+  }
   return arms;
 }
 

@@ -168,7 +168,7 @@ TEST_F(ReproducePapersTest, TestsTheQuestionOfOrder) {
                                "dense-16-document,dense-random-first", "--steps", "10", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   const json reproduction = json::parse(outcome.output);
-  ASSERT_EQ(reproduction["claims"].size(), 10);
+  ASSERT_EQ(reproduction["claims"].size(), 12);
   ASSERT_EQ(reproduction["runs"].size(), 3);
   for (const json& run : reproduction["runs"]) EXPECT_TRUE(run["heldout_loss"].is_number()) << run;
   EXPECT_EQ(reproduction["claims"][4]["verdict"], "not measured");

@@ -32,6 +32,11 @@ class EvidenceMaker {
       metrics.set_step_seconds(trained > 0 ? 0.8 : 1.0);
       metrics.set_gradient_norm(1);
       metrics.set_loss_after_first_segment(loss_of_run_(run, trained) + 1.1 - gap);
+      if (!run.arm.settings.has_validation() || step % 2 != 0) continue;
+      for (int d = 0; d < 3; ++d) {
+        metrics.mutable_validation()->add_domains()->set_loss_after_first_segment(
+            loss_of_run_(run, trained) + d);
+      }
     }
     return result;
   }

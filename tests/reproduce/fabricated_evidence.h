@@ -13,7 +13,7 @@ using LossOfRun = std::function<double(const PlannedRun& run, int active_experts
 
 // Returns measurements of all runs of --full in three domains of unequal size, whose losses differ
 // by 1 nat. Windows have errors that all runs share, and small ones of their own. Training losses
-// are `gap` below that of the main scoring.
+// are `gap` below that of the main scoring; runs that validate do so at every tenth.
 Evidence FabricateEvidence(const Experiment& experiment, const LossOfRun& loss_of_run,
                            const std::function<double(const PlannedRun&)>& gap = {});
 

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string_view>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "reproduce/order/order_experiment.h"
 #include "reproduce/reproduction_plan.h"
 #include "tests/reproduce/fabricated_evidence.h"
@@ -39,11 +41,16 @@ TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
   const Evidence evidence = FabricateEvidence(
       OrderExperiment(), [](const PlannedRun& run, int) { return LossOf(run, 0.1); });
   const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
-  ASSERT_EQ(claims.size(), 10);
+  ASSERT_EQ(claims.size(), 12);
   const ClaimPart& dense = PartOf(claims[0], "help at 16 minus 4 sequences, dense");
   EXPECT_NEAR(dense.estimate->effect, 0.1, 0.002);
   EXPECT_EQ(claims[0].verdict, Verdict::kShown) << claims[0].sentence;
   EXPECT_NEAR(PartOf(claims[0], "help, moe, 4 sequences, OPEN").estimate->effect, -0.07, 0.002);
+  for (const char* mixture : {"mixed", "random-first-10", "random-first", "random-first-90"}) {
+    // The fabricated loss of a mixture is that of similarity order.
+    const std::string name = absl::StrCat("random minus ", mixture, ", dense");
+    EXPECT_NEAR(PartOf(claims[0], name).estimate->effect, -0.1, 0.002) << mixture;
+  }
   EXPECT_EQ(claims[1].verdict, Verdict::kNotShown) << claims[1].sentence;
   EXPECT_EQ(claims[2].verdict, Verdict::kShown) << claims[2].sentence;
   EXPECT_NEAR(claims[2].parts.front().estimate->effect, 0.03, 0.002);
@@ -56,9 +63,39 @@ TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
   EXPECT_EQ(claims[7].verdict, Verdict::kShown) << claims[7].sentence;
   EXPECT_EQ(claims[8].verdict, Verdict::kShown) << claims[8].sentence;
   EXPECT_NEAR(claims[8].parts[0].estimate->effect, 0.1, 0.002);
+  EXPECT_EQ(claims[10].number, 13);
+  EXPECT_EQ(claims[10].verdict, Verdict::kShown) << claims[10].sentence;
+  EXPECT_NEAR(PartOf(claims[10], "help, moe, 4 sequences").estimate->effect, -0.07, 0.002);
+  EXPECT_NEAR(PartOf(claims[10], "help, moe, 256 sequences").estimate->effect, 0.03, 0.002);
+  ASSERT_EQ(claims[10].series.size(), 4);
+  const double help[] = {-0.1, -0.07, 0, 0.03};
+  for (size_t i = 0; i < 4; ++i) {
+    const ClaimSeries& series = claims[10].series[i];
+    ASSERT_EQ(series.values.size(), 10) << series.name;
+    EXPECT_DOUBLE_EQ(series.x.front(), 10);
+    EXPECT_DOUBLE_EQ(series.x.back(), 100);
+    for (const double value : series.values) EXPECT_NEAR(value, help[i], 1e-9) << series.name;
+  }
+  EXPECT_EQ(claims[10].series[3].name, "moe, 64 sequences");
+  EXPECT_TRUE(claims[5].series.empty()) << "long runs do not validate";
+  EXPECT_EQ(claims[11].number, 14);
+  EXPECT_EQ(claims[11].verdict, Verdict::kShown) << claims[11].sentence;
+  EXPECT_NEAR(claims[11].parts[1].estimate->effect, 0.08, 0.002);
   for (const Claim& claim : claims) {
     for (const ClaimPart& part : claim.parts) EXPECT_TRUE(part.estimate) << part.missing;
   }
+}
+
+TEST(OrderClaimsTest, CurriculaTurnToSimilarityOrderAtTheirShareOfTheRun) {
+  std::map<std::string, double> turns;
+  for (const ArmDefinition& arm : OrderExperiment().arms) {
+    if (!absl::StartsWith(arm.name, "moe-random-first")) continue;
+    ASSERT_EQ(arm.settings.share_phases_size(), 1) << arm.name;
+    turns[arm.name] = arm.settings.share_phases(0).after().fraction();
+  }
+  EXPECT_EQ(turns, (std::map<std::string, double>{{"moe-random-first-10", 0.1},
+                                                  {"moe-random-first", 0.5},
+                                                  {"moe-random-first-90", 0.9}}));
 }
 
 TEST(OrderClaimsTest, ShowsNothingWhereOrderHarmsInEveryBatch) {
@@ -120,7 +157,7 @@ TEST(OrderClaimsTest, JudgesRelatedWindowsByTheirOwnScores) {
     }
   }
   const std::vector<Claim> claims = EvaluateOrderClaims(evidence, kSettings);
-  const Claim& related = claims.back();
+  const Claim& related = claims[9];
   EXPECT_EQ(related.number, 10);
   EXPECT_EQ(related.verdict, Verdict::kShown) << related.sentence;
   for (const ClaimPart& part : related.parts) {

@@ -77,6 +77,29 @@ TEST(TrainingCurvesTest, GainsNeedBothArmsOfASeed) {
   EXPECT_NEAR(tenths.values[4], 0.25, 1e-9);
 }
 
+TEST(TrainingCurvesTest, ValidationsArePairedByShareOfTheRun) {
+  Evidence evidence{.results = {LineOf("moe", 0, 3), LineOf("moe", 1, 3)}, .domains = {}};
+  for (size_t i = 0; i < 2; ++i) {
+    evidence.results.push_back(evidence.results[i]);
+    evidence.results.back().order = v1::RANDOM;
+  }
+  for (ArmResult& result : evidence.results) {
+    for (v1::StepMetrics& step : result.metrics) {
+      // Only one order has a validation in the middle.
+      const bool middle = step.step() == 500 && result.order == v1::RANDOM;
+      if (!middle && step.step() % 400 != 0) continue;
+      for (const double loss : {2, 4}) {
+        step.mutable_validation()->add_domains()->set_loss_after_first_segment(
+            loss + (result.order == v1::RANDOM ? 0.5 + static_cast<double>(result.seed) : 0));
+      }
+    }
+  }
+  const ClaimSeries gain =
+      ValidationGainOf(evidence, {1, "moe", v1::RANDOM}, {-1, "moe", v1::SIMILARITY}, "moe", {});
+  EXPECT_EQ(gain.x, (std::vector<double>{40, 80}));
+  EXPECT_EQ(gain.values, (std::vector<double>{1, 1}));
+}
+
 TEST(TrainingCurvesTest, UtilizationIsTheMeanOverSeedsAndLayers) {
   Evidence evidence{.results = {LineOf("moe", 0, 3), LineOf("moe", 1, 3)}, .domains = {}};
   for (ArmResult& result : evidence.results) {

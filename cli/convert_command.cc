@@ -81,6 +81,9 @@ void Print(const v1::ConvertResponse& response, double noise) {
     std::cout << "dense, "
               << (response.restored_order() ? "units in their places" : "units in expert order");
   }
+  if (response.join_seconds() > 0) {
+    std::cout << absl::StrFormat(", joined in %.1f s", response.join_seconds());
+  }
   std::cout << std::endl;
 }
 
@@ -127,12 +130,13 @@ void AddConversions(CLI::App* command, ConvertOptions* options) {
           ->excludes(experts);
   CLI::Option* used_by = command->add_option(
       "--used-by", options->used_by,
-      "With --keep: corpus job or dataset directory on which the uses of the experts are counted");
+      "With --keep: corpus job or dataset directory (also of a fine-tuning run) on which the uses of "
+      "the experts are counted");
   CLI::Option* keep =
       command
           ->add_option(
               "--keep", options->kept,
-              "Keep this many experts of each layer: those that the text of --used-by uses most")
+              "Keep this many experts of each layer: those that the data of --used-by uses most")
           ->check(PositiveInt32())
           ->needs(used_by)
           ->excludes(experts)

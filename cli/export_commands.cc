@@ -23,10 +23,7 @@
 #include "formats/sentencepiece_json.h"
 #include "inference/huggingface/adapter_files.h"
 #include "model/config/head_config.h"
-#include "model/config/mixtral.h"
 #include "rpc/interrupt.h"
-#include "runs/checkpoint.h"
-#include "runs/model_path.h"
 
 namespace braid {
 namespace {
@@ -53,19 +50,15 @@ absl::StatusOr<std::string> BakedPrompt(const std::string& prompt) {
   return ReadUserFile(prompt.substr(1));
 }
 
-// Warns of a layout that no stock program runs. For experts that tokens choose, this reads the
-// checkpoint, and prints nothing if that is on another machine.
+// Warns of a layout that no stock program runs.
 void WarnOfLayout(const v1::ExportResponse& response, std::ostream& out) {
   if (response.architecture().starts_with("BraidMixedLayers")) {
     out << "braid: warning: no stock program runs a model whose layers mix; 'braid import' reads "
            "it back, and docs/formats/export.md describes the files"
         << std::endl;
   }
-  if (!response.architecture().starts_with("BraidSoftMoe")) return;
-  const absl::StatusOr<CheckpointState> state =
-      ReadCheckpointState(SplitReference(response.source().checkpoint()).model);
-  if (!state.ok() || state->model.routing().router() != v1::TOKEN_CHOICE) return;
-  out << "braid: warning: not a stock Mixtral, since " << WhyNotMixtral(state->model)
+  if (response.why_not_mixtral().empty()) return;
+  out << "braid: warning: not a stock Mixtral, since " << response.why_not_mixtral()
       << "; modeling_braid.py runs the layout, which docs/formats/export.md describes" << std::endl;
 }
 
@@ -106,6 +99,9 @@ void PrintExport(const v1::ExportResponse& response, std::ostream& out) {
     out << absl::StrFormat(
         "merged adapters into %s; logits differ by at most %.1e of their range\n",
         Counted(response.num_merged_tensors(), "tensor"), response.max_logit_difference());
+  }
+  if (response.join_seconds() > 0) {
+    out << absl::StrFormat("joined the experts in %.1f s\n", response.join_seconds());
   }
   for (const v1::ExportedFile& file : response.files()) {
     out << absl::StrFormat("  %-34s %15d bytes\n", file.name(), file.bytes());

@@ -127,7 +127,12 @@ absl::StatusOr<BalancedClusters> ClusterBalanced(std::span<const float> points, 
   }
   const Matrix normalized = Normalized(points, dimension);
   std::vector<double> squared_lengths(num_points);
-  for (int64_t i = 0; i < num_points; ++i) squared_lengths[i] = SquaredLength(normalized.row(i));
+  for (int64_t i = 0; i < num_points; ++i) {
+    squared_lengths[i] = SquaredLength(normalized.row(i));
+    if (std::isfinite(squared_lengths[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("point ", i, " of ", num_points, " has a value that is not finite"));
+  }
   const double total = std::accumulate(squared_lengths.begin(), squared_lengths.end(), 0.0);
   Matrix means = FirstMeans(normalized, squared_lengths, num_clusters, settings.seed);
   std::vector<double> prices(num_clusters, 0);

@@ -28,7 +28,8 @@ struct ClusterSettings {
 
 // Clusters `points`, [num_points, dimension] row-major, after scaling each to length 1 (zero rows
 // stay zero). The first means are chosen as by k-means++. The result does not depend on the number
-// of threads. InvalidArgument when num_clusters does not divide num_points.
+// of threads. InvalidArgument when num_clusters does not divide num_points, or a value is not
+// finite.
 absl::StatusOr<BalancedClusters> ClusterBalanced(std::span<const float> points, int64_t num_points,
                                                  int64_t dimension, int32_t num_clusters,
                                                  const ClusterSettings& settings);

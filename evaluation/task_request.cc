@@ -104,12 +104,6 @@ absl::StatusOr<fs::path> AnswersDirectory(const v1::EvaluateTasksRequest& reques
   return directory;
 }
 
-// Identifies weights and tokenizer by the digests in the checkpoint's manifest.
-absl::StatusOr<std::string> IdentityOf(const fs::path& checkpoint) {
-  ASSIGN_OR_RETURN(const FileSummary manifest, SummarizeFile(checkpoint / "manifest.json"));
-  return absl::StrCat(checkpoint.filename().string(), " ", manifest.bytes, " ", manifest.crc32c);
-}
-
 absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
                                         const std::string& name) {
   ASSIGN_OR_RETURN(ModelPath path, FindModel(name, request.strict()));
@@ -118,7 +112,7 @@ absl::StatusOr<TaskModel> FindTaskModel(const v1::EvaluateTasksRequest& request,
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", mixing.message()));
   }
   ASSIGN_OR_RETURN(fs::path answers_dir, AnswersDirectory(request, path));
-  ASSIGN_OR_RETURN(std::string identity, IdentityOf(path.checkpoint));
+  ASSIGN_OR_RETURN(std::string identity, CheckpointKey(path.checkpoint));
   if (path.state.use_average) identity += " average";
   std::optional<uint64_t> routing_seed;
   if (request.has_routing_seed() &&

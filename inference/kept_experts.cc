@@ -18,6 +18,7 @@
 #include "runs/checkpoint.h"
 #include "trainer/data_loader.h"
 #include "trainer/routing_totals.h"
+#include "trainer/supervised_targets.h"
 
 namespace braid {
 namespace {
@@ -28,10 +29,6 @@ constexpr int64_t kWindowsAtOnce = 4;
 
 absl::Status CheckText(const v1::ModelConfig& model, const fs::path& checkpoint,
                        const fs::path& dataset_dir, const DatasetInfo& info) {
-  if (info.supervised) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(dataset_dir.string(), " has examples for fine-tuning, expected text"));
-  }
   ASSIGN_OR_RETURN(const FileSummary ours, SummarizeFile(checkpoint / kTokenizerFile));
   ASSIGN_OR_RETURN(const FileSummary theirs, SummarizeFile(dataset_dir / kTokenizerFile));
   if (ours.bytes != theirs.bytes || ours.crc32c != theirs.crc32c) {
@@ -167,6 +164,11 @@ absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model, const fs::path& c
   ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
   RETURN_IF_ERROR(CheckText(model.config(), checkpoint, dataset_dir, info));
   ASSIGN_OR_RETURN(const DataLoader windows, DataLoader::Open(dataset_dir / "instances", info));
+  std::optional<SupervisedTargets> targets;
+  if (info.supervised) {
+    const bool alone = RoutesOnOtherTokens(model.config().routing());
+    ASSIGN_OR_RETURN(targets, SupervisedTargets::Open(dataset_dir / kSpansName, windows, alone));
+  }
   const int64_t count = std::min(windows.num_instances(), max_windows);
   if (count == 0) {
     return absl::FailedPreconditionError(
@@ -178,10 +180,15 @@ absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model, const fs::path& c
   for (int64_t begin = 0; begin < count; begin += kWindowsAtOnce) {
     std::vector<int64_t> instances(std::min(kWindowsAtOnce, count - begin));
     std::iota(instances.begin(), instances.end(), begin);
-    ASSIGN_OR_RETURN(const Batch batch, windows.Load(instances));
-    ASSIGN_OR_RETURN(const ForwardResult result,
-                     model.Evaluate(batch.inputs, batch.targets, batch.batch_size,
-                                    MergeMode::kSegment, /*want_routing=*/true));
+    ASSIGN_OR_RETURN(Batch batch, windows.Load(instances));
+    for (int64_t b = 0; targets && b < batch.batch_size; ++b) {
+      targets->Apply(instances[b], b, &batch);
+      batch.lengths[b] = targets->AnswersOf(instances[b]).back().end - 1;  // then comes padding
+    }
+    ASSIGN_OR_RETURN(
+        const ForwardResult result,
+        model.Evaluate(batch.inputs, batch.targets, batch.batch_size, MergeMode::kSegment,
+                       /*want_routing=*/true, batch.first_visible));
     for (const LayerRoutingWeights& layer : result.routing) {
       RoutingTotals totals(num_experts);
       AddBatch(layer.weights, batch.lengths, /*tokens_per_decision=*/1, &totals, layer.chosen);

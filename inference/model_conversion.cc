@@ -82,8 +82,12 @@ absl::StatusOr<UnitOrder> OrderOfLayer(LanguageModel& dense, int layer,
   const std::string keys = KeysName(dense.config(), layer);
   for (const Parameter& parameter : dense.parameters()) {
     if (parameter.name != keys) continue;
-    return SplitUnits(MethodOf(split.method()), parameter.value, parameter.shape[0],
-                      parameter.shape[1], split.num_experts(), split.seed() + layer);
+    auto order = SplitUnits(MethodOf(split.method()), parameter.value, parameter.shape[0],
+                            parameter.shape[1], split.num_experts(), split.seed() + layer);
+    if (order.ok()) return order;
+    return absl::Status(order.status().code(),
+                        absl::StrCat(keys, ": ", order.status().message(),
+                                     "; use other weights, or a split other than KEYS"));
   }
   return absl::InternalError(absl::StrCat("the model has no parameter ", keys));
 }
@@ -106,6 +110,16 @@ absl::StatusOr<LayerOrders> OrdersOf(const v1::ModelConfig& config, const v1::Co
     RETURN_IF_ERROR(CheckUnitOrder(order->second, config.d_ff()));
   }
   return orders;
+}
+
+// Checks that the source of a conversion is still what was converted. Older records have no key.
+absl::Status CheckSourceKey(const std::optional<v1::Conversion>& record, const ModelPath& source) {
+  if (!record || record->source_key().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string key, CheckpointKey(source.checkpoint));
+  if (key == record->source_key()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(source.checkpoint.string(), " has the key \"",
+                                                    key, "\", expected \"",
+                                                    record->source_key(), "\""));
 }
 
 }  // namespace
@@ -177,11 +191,11 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, b
     std::error_code error;
     if (start.empty() || !fs::exists(SplitReference(start).model, error)) return std::nullopt;
     absl::StatusOr<ModelPath> next = FindModel(start, /*strict=*/false);
-    if (!next.ok()) {
+    const absl::Status usable = next.ok() ? CheckSourceKey(record, *next) : next.status();
+    if (!usable.ok()) {
       const std::string cause = absl::StrCat(
-          "units were left in the order of the experts, since their places are recorded in a model "
-          "that is damaged: ",
-          next.status().message());
+          "units were left in the order of the experts, since their places are recorded in a model ",
+          next.ok() ? "that was replaced: " : "that is damaged: ", usable.message());
       RETURN_IF_ERROR(AddSkipped({&cause, 1}, strict, &model->source));
       return std::nullopt;
     }
@@ -190,16 +204,32 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, b
   return std::nullopt;
 }
 
+namespace {
+
+// JoinExperts, which sets `seconds` to the time that it took.
+absl::StatusOr<std::unique_ptr<LanguageModel>> TimedJoin(LanguageModel& experts,
+                                                         const v1::Conversion* record,
+                                                         double* seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  auto dense = JoinExperts(experts, record);
+  *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return dense;
+}
+
+}  // namespace
+
 absl::StatusOr<bool> IsRecomposed(const ModelPath& model) {
   if (!model.run) return model.state.partial.finetuning().recompose();
   ASSIGN_OR_RETURN(const v1::RunSpec spec, RunDirectory(*model.run).ReadSpec());
   return spec.finetuning().recompose();
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(ModelPath* model, bool strict) {
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(ModelPath* model, bool strict,
+                                                              double* join_seconds) {
   ASSIGN_OR_RETURN(const auto experts, LoadModel(model->checkpoint, model->state.use_average));
   ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record, FindConversion(model, strict));
-  return JoinExperts(*experts, record ? &*record : nullptr);
+  double unused = 0;
+  return TimedJoin(*experts, record ? &*record : nullptr, join_seconds ? join_seconds : &unused);
 }
 
 namespace {
@@ -213,7 +243,8 @@ absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path
   if (request.dense() && request.num_experts() == 1) return KeepOneExpert(model, use);
   ASSIGN_OR_RETURN(ConvertedModel kept, KeepExperts(model, use, request.num_experts()));
   if (request.dense()) {
-    ASSIGN_OR_RETURN(kept.model, JoinExperts(*kept.model, /*record=*/nullptr));
+    ASSIGN_OR_RETURN(kept.model,
+                     TimedJoin(*kept.model, /*record=*/nullptr, &kept.join_seconds));
   }
   return kept;
 }
@@ -245,7 +276,8 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   } else {
     ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record,
                      FindConversion(&path, request.strict()));
-    ASSIGN_OR_RETURN(converted.model, JoinExperts(*source, record ? &*record : nullptr));
+    ASSIGN_OR_RETURN(converted.model, TimedJoin(*source, record ? &*record : nullptr,
+                                                &converted.join_seconds));
     response.set_restored_order(record.has_value());
   }
   *converted.record.mutable_source() = path.source;
@@ -256,6 +288,9 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   *response.mutable_source() = path.source;
   response.set_split_seconds(converted.split_seconds);
   converted.record.set_split_seconds(converted.split_seconds);
+  response.set_join_seconds(converted.join_seconds);
+  ASSIGN_OR_RETURN(*converted.record.mutable_source_key(), CheckpointKey(path.checkpoint));
+  response.set_source_key(converted.record.source_key());
   ASSIGN_OR_RETURN(
       const fs::path checkpoint,
       WriteNewCheckpoint(std::move(converted.model), tokenizer, kConverted, output->staging()));

@@ -17,8 +17,8 @@ struct ConvertedModel {
   std::unique_ptr<LanguageModel> model;
   // The units of each layer that was split.
   v1::Conversion record;
-  // Seconds that assigning units to experts took.
-  double split_seconds = 0;
+  // Seconds that assigning units to experts took, and that joining experts took.
+  double split_seconds = 0, join_seconds = 0;
 };
 
 // Splits the FFNs of a dense model: a permutation of hidden units whose slices become the experts
@@ -36,16 +36,18 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> JoinExperts(LanguageModel& expert
 
 // Returns conversion.textproto of the split that made the checkpoint or the one that it was trained
 // from or given noise, over any number of runs; nullopt when there is none, only some experts were
-// kept, or a model on the way was removed. Where one is damaged, model->source names it, or with
-// `strict` it is an error (AddSkipped).
+// kept, or a model on the way was removed. Where one is damaged or was replaced after it was given
+// noise, model->source names it, or with `strict` it is an error (AddSkipped).
 absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, bool strict);
 
 // Returns whether exports of the model put its experts together (Finetuning.recompose).
 absl::StatusOr<bool> IsRecomposed(const ModelPath& model);
 
 // Loads the model with its experts put together. Units return to their places when FindConversion
-// has a record. Errors: those of LoadModel, FindConversion and JoinExperts.
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(ModelPath* model, bool strict);
+// has a record. `join_seconds`: set to the time of JoinExperts. Errors: those of LoadModel,
+// FindConversion and JoinExperts.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadRecomposed(ModelPath* model, bool strict,
+                                                              double* join_seconds = nullptr);
 
 // Handles a conversion request. The result is a checkpoint at step 0 with conversion.textproto.
 absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request);

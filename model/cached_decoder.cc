@@ -55,7 +55,10 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Prefill(std::span<const int32_
   RETURN_IF_ERROR(CheckMixingInference(*config_));
   RETURN_IF_ERROR(usable_);
   reused_tokens_ = Reusable(prompt);
-  return Continue(reused_tokens_, prompt.subspan(reused_tokens_));
+  ASSIGN_OR_RETURN(std::vector<float> logits,
+                   Continue(reused_tokens_, prompt.subspan(reused_tokens_)));
+  sequence_.prompt_length = std::ssize(prompt);
+  return logits;
 }
 
 absl::StatusOr<std::vector<float>> CachedDecoder::Step(int32_t token) {
@@ -111,6 +114,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> CachedDecoder::Fork() const {
 SequenceState CachedDecoder::CopyOfSequence() const {
   SequenceState copy;
   copy.tokens = sequence_.tokens;
+  copy.prompt_length = sequence_.prompt_length;
   copy.mode = sequence_.mode;
   copy.config = sequence_.config;
   copy.routing_seed = sequence_.routing_seed;
@@ -173,9 +177,12 @@ std::vector<ExpertMixture> CachedDecoder::Mixtures() const {
 // and if each layer's routing of it did not depend on tokens that differ. The hidden state of the
 // last prompt token is not cached, so at least one token is always computed.
 int64_t CachedDecoder::Reusable(std::span<const int32_t> prompt) const {
-  // The layers of a mixing layer were chosen by the whole prompt.
-  if (MixesByPrompt(*config_)) return 0;
   const std::vector<int32_t>& held = sequence_.tokens;
+  // The layers of a mixing layer were chosen by the whole prompt, or by the last document.
+  if (MixesByPrompt(*config_)) {
+    const auto decided = std::span(held).first(sequence_.prompt_length);
+    if (MixesByPosition(*config_) || !std::ranges::equal(decided, prompt)) return 0;
+  }
   const auto differ = std::mismatch(held.begin(), held.end(), prompt.begin(), prompt.end());
   const int64_t common = differ.first - held.begin(), length = std::ssize(prompt);
   int64_t kept = std::min(common, length - 1);
@@ -204,7 +211,7 @@ absl::StatusOr<std::vector<float>> CachedDecoder::Continue(int64_t kept,
   return logits;
 }
 
-// MixingState::choice needs no rewinding: Reusable returns 0 where prompts decide.
+// MixingState::choice needs no rewinding: Reusable returns 0 where another prompt decides.
 void CachedDecoder::Rewind(int64_t position) {
   sequence_.tokens.resize(position);
   const auto rewind = [&](LayerState& state) {

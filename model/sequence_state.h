@@ -53,6 +53,7 @@ struct SequenceState {
   const v1::ModelConfig* config = nullptr;
   std::optional<uint64_t> routing_seed = {};
   std::vector<int32_t> tokens;
+  int64_t prompt_length = 0;  // tokens of the last Prefill, with which the sequence begins
   int active_experts = 0;  // TOKEN_CHOICE: experts of each token
   at::Tensor last_hidden;  // [1, D]: the state of the last token after the final norm.
 

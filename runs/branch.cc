@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr double kDefaultBranchDecay = 0.1;
 
-// Returns "; the nearest are 11500 and 12500".
+// Returns "; the nearest are 11500 and 12500", or "" without steps.
 std::string NearestSteps(const std::vector<int64_t>& steps, int64_t step) {
   std::optional<int64_t> below, above;
   for (const int64_t s : steps) {
@@ -38,7 +38,7 @@ std::string NearestSteps(const std::vector<int64_t>& steps, int64_t step) {
   }
   if (below && above) return absl::StrCat("; the nearest are ", *below, " and ", *above);
   if (below || above) return absl::StrCat("; the nearest is ", below ? *below : *above);
-  return "; it has none yet";
+  return "";
 }
 
 absl::Status Refused(const char* field) {
@@ -185,13 +185,20 @@ absl::StatusOr<CheckpointRetention> RetentionOf(const v1::RunSpec& spec) {
 }
 
 absl::StatusOr<fs::path> FindBranchCheckpoint(const RunDirectory& run, int64_t step) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> steps, CheckpointSteps(run.checkpoints()));
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(run.checkpoints()));
   if (std::find(steps.begin(), steps.end(), step) != steps.end()) {
     return CheckpointPath(run.checkpoints(), step);
   }
-  return absl::NotFoundError(
-      absl::StrCat("branch: ", run.root().filename().string(), " has no checkpoint of step ", step,
-                   NearestSteps(steps, step), "; checkpoint.keep_every_steps keeps more"));
+  std::string others = "; it has none yet";
+  if (!steps.empty()) {
+    const absl::StatusOr<v1::RunSpec> spec = run.ReadSpec();
+    if (spec.ok()) std::erase_if(steps, [&](int64_t s) { return !CheckStable(*spec, s).ok(); });
+    others = steps.empty() ? "; it has none where its learning rate is constant, as a branch needs"
+                           : NearestSteps(steps, step);
+  }
+  return absl::NotFoundError(absl::StrCat("branch: ", run.root().filename().string(),
+                                          " has no checkpoint of step ", step, others,
+                                          "; checkpoint.keep_every_steps keeps more"));
 }
 
 absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,

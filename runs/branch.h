@@ -33,7 +33,8 @@ absl::StatusOr<int64_t> FirstStep(const v1::RunSpec& spec);
 // ParseBranchPoint.
 absl::StatusOr<CheckpointRetention> RetentionOf(const v1::RunSpec& spec);
 
-// Returns the checkpoint of `run` at `step`. NotFound names the nearest steps that have one.
+// Returns the checkpoint of `run` at `step`. NotFound names the nearest steps that have one
+// and that a branch may begin at.
 absl::StatusOr<std::filesystem::path> FindBranchCheckpoint(const RunDirectory& run, int64_t step);
 
 // Returns the spec of a branch at `step` of a run with the resolved spec `source`. The number of

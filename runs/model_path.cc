@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "runs/checkpoint_directory.h"
@@ -92,6 +93,11 @@ absl::StatusOr<ModelPath> FindModel(const fs::path& path, bool strict) {
   found.state.use_average = true;
   found.source.set_checkpoint(absl::StrCat(found.source.checkpoint(), kAverageSuffix));
   return found;
+}
+
+absl::StatusOr<std::string> CheckpointKey(const fs::path& checkpoint) {
+  ASSIGN_OR_RETURN(const FileSummary manifest, SummarizeFile(checkpoint / kManifestName));
+  return absl::StrCat(checkpoint.filename().string(), " ", manifest.bytes, " ", manifest.crc32c);
 }
 
 absl::Status CheckNewest(const v1::ModelSource& source) {

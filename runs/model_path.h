@@ -41,6 +41,10 @@ WeightsReference SplitReference(const std::string& reference);
 // when all checkpoints are damaged.
 absl::StatusOr<ModelPath> FindModel(const std::filesystem::path& path, bool strict);
 
+// Identifies the files of a checkpoint: "NAME BYTES CRC" of its directory and its manifest, which
+// has the digests of the others. Errors: those of SummarizeFile.
+absl::StatusOr<std::string> CheckpointKey(const std::filesystem::path& checkpoint);
+
 // Returns FailedPrecondition, with the damage found, unless the checkpoint is the newest of its
 // run.
 absl::Status CheckNewest(const v1::ModelSource& source);

@@ -237,6 +237,10 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
     if (asked.routing().moe_layers_size() > 0) {
       *routing.mutable_moe_layers() = asked.routing().moe_layers();
     }
+    // CheckFits refuses another router: not for settings that nobody asked for.
+    if (routing.router() != v1::TOKEN_CHOICE && !asked.routing().has_token()) {
+      routing.clear_token();
+    }
     if (!CutsAtDocuments(routing) && !asked.routing().reset_at_documents()) {
       routing.clear_reset_at_documents();
     }

@@ -30,7 +30,9 @@
 #include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
+#include "model/config/inference_experts.h"
 #include "model/config/layer_mixing_config.h"
+#include "model/config/mixtral.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/model_path.h"
@@ -52,7 +54,8 @@ struct Source {
   std::function<absl::StatusOr<std::span<const float>>(const std::string&)> values;
 };
 
-// Settings of training and their parameters are left out.
+// Settings of training and their parameters are left out, and tokens use as many experts as outside
+// training.
 Source PlainSource(LanguageModel& model) {
   std::map<std::string, std::span<const float>> values;
   for (const Parameter& p : model.parameters()) values[p.name] = p.value;
@@ -60,6 +63,9 @@ Source PlainSource(LanguageModel& model) {
   config.clear_dropout();
   config.clear_consistency_loss();
   config.clear_z_loss();
+  if (const int active = InferenceExperts(config); active > 0) {
+    config.mutable_routing()->mutable_token()->set_active_experts(active);
+  }
   return {config, [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
             return values.at(name);
           }};
@@ -229,6 +235,9 @@ absl::Status WriteAll(const Source& source, const fs::path& tokenizer_path,
   const bool mixed = source.config.has_layer_mixing();
   if (UsesExperts(source.config) && !IsMixtral(source.config) && !mixed) {
     RETURN_IF_ERROR(writer.Text(kModelingFile, ModelingBraid()));
+    if (source.config.routing().router() == v1::TOKEN_CHOICE) {
+      response->set_why_not_mixtral(WhyNotMixtral(source.config));
+    }
   }
   RETURN_IF_ERROR(writer.Weights(source, options));
   const bool byte_level = tokenizer_bytes.starts_with('{');
@@ -321,10 +330,11 @@ absl::Status CheckMergeable(const v1::ExportRequest& request, const ModelPath& p
 // Loads the model to write. Where a run has split FFNs for its training, that is the dense model,
 // unless the request says how many experts tokens use.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequest& request,
-                                                            ModelPath* path) {
+                                                            ModelPath* path,
+                                                            double* join_seconds) {
   ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(*path));
   if (recomposed && !request.has_active_experts()) {
-    return LoadRecomposed(path, StrictExport(request));
+    return LoadRecomposed(path, StrictExport(request), join_seconds);
   }
   return LoadModel(path->checkpoint, path->state.use_average);
 }
@@ -377,7 +387,8 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
       return check.Compare(directory, response);
     };
   }
-  ASSIGN_OR_RETURN(const auto model, LoadToExport(request, &path));
+  double join_seconds = 0;
+  ASSIGN_OR_RETURN(const auto model, LoadToExport(request, &path, &join_seconds));
   if (request.has_active_experts()) {
     RETURN_IF_ERROR(
         CheckActiveExperts(path.state.model, "active_experts", request.active_experts()));
@@ -385,6 +396,7 @@ absl::StatusOr<v1::ExportResponse> Export(const v1::ExportRequest& request) {
   }
   ASSIGN_OR_RETURN(v1::ExportResponse response,
                    ExportModel(*model, tokenizer, options, request.output_dir()));
+  response.set_join_seconds(join_seconds);
   *response.mutable_source() = path.source;
   return response;
 }

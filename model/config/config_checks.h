@@ -2,8 +2,10 @@
 #ifndef BRAID_MODEL_CONFIG_CONFIG_CHECKS_H_
 #define BRAID_MODEL_CONFIG_CONFIG_CHECKS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +32,16 @@ inline absl::Status CheckRange(absl::string_view field, int64_t value, int64_t l
 inline absl::Status CheckPositive(absl::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
   return Invalid(field, "got ", value, ", expected a positive number");
+}
+
+// Returns "the nearest are 6 and 8", the divisors of `number` below and above `wanted`; both at
+// least 1.
+inline std::string NearestDivisors(int number, int wanted) {
+  int below = std::min(wanted, number), above = below;
+  while (number % below != 0) --below;
+  while (number % above != 0) ++above;
+  if (below == above) return absl::StrCat("the nearest is ", below);
+  return absl::StrCat("the nearest are ", below, " and ", above);
 }
 
 }  // namespace braid

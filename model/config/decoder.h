@@ -46,7 +46,7 @@ class Decoder {
   // the common prefix, if both prompts agree on the tokens on which their first segment routes.
   // kPrompt: the prompt without its last token, if both prompts are equal, otherwise 0. Without
   // layers that route by segment or prompt: the common prefix. With layers that mix by the decision
-  // SEQUENCE: 0. The last token is always computed.
+  // SEQUENCE: as kPrompt, but 0 with the mask DOCUMENT. The last token is always computed.
   virtual int64_t reused_tokens() const { return 0; }
 
   // Appends `token`; returns the logits [V] of the token after it. OutOfRange when the sequence

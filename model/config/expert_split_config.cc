@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "model/config/config_checks.h"
 #include "model/config/model_config.h"
 
 namespace braid {
@@ -16,13 +17,10 @@ absl::Status CheckNumExperts(int experts, int units) {
         absl::StrCat("num_experts: got ", experts, ", expected at least 1"));
   }
   if (units % experts == 0) return absl::OkStatus();
-  int below = std::min(experts, units), above = below;
-  while (units % below != 0) --below;
-  while (units % above != 0) ++above;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "num_experts: got ", experts, ", expected a divisor of the ", units,
-      " hidden units of an FFN; the nearest ",
-      below == above ? absl::StrCat("is ", below) : absl::StrCat("are ", below, " and ", above)));
+  return absl::InvalidArgumentError(absl::StrCat("num_experts: got ", experts,
+                                                 ", expected a divisor of the ", units,
+                                                 " hidden units of an FFN; ",
+                                                 NearestDivisors(units, experts)));
 }
 
 v1::TokenRouting::Gate GateOf(const v1::ExpertSplit& split) {

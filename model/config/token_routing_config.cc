@@ -16,23 +16,13 @@ constexpr int kMaxProjection = 256;
 // Scores multiply cosines by at most 100 (CosineScores), so lower temperatures have no effect.
 constexpr double kMinTemperature = 0.01;
 
-// Returns the divisor of `number` nearest to `wanted`.
-int NearestDivisor(int number, int wanted) {
-  for (int distance = 0; distance < number; ++distance) {
-    for (const int divisor : {wanted - distance, wanted + distance}) {
-      if (divisor > 0 && number % divisor == 0) return divisor;
-    }
-  }
-  return 1;
-}
-
 absl::Status CheckExpertWidth(const v1::ModelConfig& config) {
   const v1::TokenRouting& token = config.routing().token();
   const int experts = config.routing().num_experts();
   if (!token.has_expert_d_ff()) {
     return Invalid("routing.num_experts", "got ", experts, ", expected a divisor of d_ff ",
-                   config.d_ff(), ", such as ", NearestDivisor(config.d_ff(), experts),
-                   ", or set routing.token.expert_d_ff");
+                   config.d_ff(), "; ", NearestDivisors(config.d_ff(), experts),
+                   "; or set routing.token.expert_d_ff");
   }
   RETURN_IF_ERROR(CheckRange("routing.token.expert_d_ff", token.expert_d_ff(), 1, kMaxExtent));
   // Experts as wide as the FFN usually begin as copies of it.

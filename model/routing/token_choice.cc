@@ -150,7 +150,9 @@ at::Tensor GateScores(const at::Tensor& input, const at::Tensor& tokens, const F
     return CosineScores(x, {weights.router_projection, weights.router, weights.router_scale});
   }
   if (config.token().gate() == v1::TokenRouting::HASH) {
-    TORCH_CHECK(tokens.defined(), "gate: HASH chooses by token ids, which are not given here");
+    TORCH_CHECK(tokens.defined(),
+                "gate: HASH chooses by token ids, which are not given here; set "
+                "RoutingContext::tokens, or use a gate that needs none, such as FROZEN");
     return HashScores(tokens.flatten(), weights.layer, weights.down.size(0))
         .to(x.device(), x.scalar_type());
   }

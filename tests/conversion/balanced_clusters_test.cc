@@ -156,6 +156,17 @@ TEST(BalancedClustersTest, PointsMayBeEqualOrZeroOrAlone) {
   EXPECT_NEAR(alone->costs.back(), 0, 1e-9);
 }
 
+TEST(BalancedClustersTest, PointsMustBeFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+    std::vector<float> points = RandomNumbers(32 * 4, 1);
+    points[7 * 4 + 2] = bad;
+    const absl::Status refused = ClusterBalanced(points, 32, 4, 8, {}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused));
+    EXPECT_EQ(refused.message(), "point 7 of 32 has a value that is not finite");
+  }
+}
+
 TEST(BalancedClustersTest, NumberOfClustersMustDivideThePoints) {
   const std::vector<float> points(10 * 2, 1.0f);
   for (const int32_t num_clusters : {-1, 0, 3, 11}) {

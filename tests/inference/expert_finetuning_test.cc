@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inference/huggingface/model_export.h"
+#include "inference/kept_experts.h"
 #include "inference/model_conversion.h"
 #include "model/config/model_config.h"
 #include "model/unit_activations.h"
@@ -122,7 +123,9 @@ TEST_P(ExpertFinetuningTest, TheRecomposedModelComputesWhatAllExpertsDo) {
     ModelPath path = FindModel(run.root(), true).value();
     ASSERT_OK_AND_ASSIGN(const bool recomposed, IsRecomposed(path));
     EXPECT_TRUE(recomposed);
-    ASSERT_OK_AND_ASSIGN(const auto dense, LoadRecomposed(&path, /*strict=*/true));
+    double seconds = 0;
+    ASSERT_OK_AND_ASSIGN(const auto dense, LoadRecomposed(&path, /*strict=*/true, &seconds));
+    EXPECT_GT(seconds, 0);
     EXPECT_FALSE(UsesExperts(dense->config()));
     ASSERT_OK_AND_ASSIGN(const auto routed, LoadModel(path.checkpoint));
     EXPECT_GT(LargestDifference(LogitsOf(*dense), LogitsOf(*routed)), 1e-4);
@@ -202,6 +205,38 @@ TEST_P(ExpertFinetuningTest, AdaptersOfExpertsResumeAndMergeAndLeaveTheExperts) 
   request.set_output_dir((NewDirectory("adapter") / "out").string());
   EXPECT_FAILS(Export(request), absl::StatusCode::kInvalidArgument, "has adapters of experts",
                "export the model without --adapter");
+}
+
+// The experts that the examples use on their own: packed examples do not see each other.
+TEST_P(ExpertFinetuningTest, ExpertsThatExamplesUseAreCounted) {
+  const fs::path start = Converted(v1::ExpertSplit::KEYS, 2), packed = NewDirectory("packed");
+  const std::vector<TinyExample> examples = TinyExamples(12);
+  WriteTinySupervised(packed, examples, 3);
+  const auto model = LoadModel(start).value();
+  ExpertUse expected = {{0, std::vector<double>(kExperts)}, {1, std::vector<double>(kExperts)}};
+  for (size_t i = 0; i < examples.size(); ++i) {
+    std::vector<int32_t> tokens = examples[i].tokens;
+    if (i % 3 == 2) tokens.pop_back();  // the last token of a sequence is only a target
+    const std::vector<int32_t> targets(tokens.size(), 0);
+    ASSERT_OK_AND_ASSIGN(const auto result,
+                         model->Evaluate(tokens, targets, 1, MergeMode::kSegment, true));
+    for (const LayerRoutingWeights& layer : result.routing) {
+      for (const int32_t expert : layer.chosen) ++expected[layer.layer][expert];
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const ExpertUse use, CountExpertUse(*model, start, packed, 256));
+  for (const auto& [layer, counts] : expected) {
+    for (int e = 0; e < kExperts; ++e) {
+      EXPECT_NEAR(use.at(layer)[e], counts[e], 1) << "up to ties within rounding";
+    }
+  }
+  v1::ConvertRequest keep;
+  keep.set_model(start.string());
+  keep.set_output_dir((NewDirectory("kept") / "experts").string());
+  keep.mutable_keep()->set_num_experts(2);
+  keep.mutable_keep()->set_dataset_dir(packed.string());
+  ASSERT_OK_AND_ASSIGN(const auto kept, Convert(keep));
+  EXPECT_EQ(kept.model().routing().num_experts(), 2);
 }
 
 // Returns the experts with the highest means of products with keys, which are those of the weights.

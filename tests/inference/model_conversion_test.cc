@@ -134,6 +134,16 @@ TEST(ModelConversionTest, RefusesWhatIsNoSplitOfADenseModel) {
   EXPECT_TRUE(absl::IsDataLoss(JoinExperts(*split.model, &split.record).status()));
 }
 
+TEST(ModelConversionTest, KeysThatAreNotFiniteAreNamed) {
+  const auto dense = RandomModel(ExportedConfig(1));  // 24 hidden units, width 16
+  const std::string keys = "model.layers.1.mlp.gate_proj.weight";
+  std::ranges::find(dense->parameters(), keys, &Parameter::name)->value[5 * 16 + 3] = NAN;
+  EXPECT_FAILS(SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::KEYS, 2)),
+               absl::StatusCode::kInvalidArgument,
+               keys + ": point 5 of 24 has a value that is not finite", "other than KEYS");
+  EXPECT_OK(SplitIntoExperts(*dense, Split(4, v1::ExpertSplit::RANDOM, 2)));
+}
+
 TEST(ModelConversionTest, LayersThatMixKeepTheirFfns) {
   ScratchDirectory scratch;
   v1::ModelConfig config = ExportedConfig(1);
@@ -241,6 +251,34 @@ TEST(ModelConversionTest, ConversionsRecordTheirNoise) {
   EXPECT_THAT(record, testing::AllOf(HasSubstr("share: 0.15"), HasSubstr("seed: 7")));
 }
 
+TEST(ModelConversionTest, AnotherModelInThePlaceOfTheSourceIsNoticed) {
+  ScratchDirectory scratch;
+  const auto dense = RandomModel(ExportedConfig(1));
+  v1::ConvertRequest split, noise, join;
+  split.set_model(CheckpointOf(*dense, scratch / "dense").string());
+  split.set_output_dir((scratch / "experts").string());
+  *split.mutable_split() = Split(4, v1::ExpertSplit::KEYS, 2);
+  noise.set_model(split.output_dir());
+  noise.set_output_dir((scratch / "noisy").string());
+  noise.mutable_noise()->set_share(.1);
+  ASSERT_OK(Convert(split).status());
+  ASSERT_OK(Convert(noise).status());
+  split.set_force(true);
+  *split.mutable_split() = Split(4, v1::ExpertSplit::RANDOM, 2);
+  ASSERT_OK(Convert(split).status());
+  join.set_model(noise.output_dir());
+  join.set_output_dir((scratch / "joined").string());
+  join.set_dense(true);
+  join.set_strict(true);
+  EXPECT_FAILS(Convert(join), absl::StatusCode::kFailedPrecondition,
+               "in a model that was replaced: " + split.output_dir() + " has the key \"experts ");
+  join.set_strict(false);
+  ASSERT_OK_AND_ASSIGN(const auto joined, Convert(join));
+  EXPECT_FALSE(joined.restored_order());
+  ASSERT_EQ(joined.source().skipped_size(), 1);
+  EXPECT_THAT(joined.source().skipped(0), HasSubstr("left in the order of the experts"));
+}
+
 // "cmp" finds no difference between a checkpoint and what comes back of it.
 TEST(ModelConversionTest, ThereAndBackTheFileOfTheWeightsIsTheSameByteForByte) {
   for (const v1::ModelConfig& config : Families()) {
@@ -285,12 +323,16 @@ TEST(ModelConversionTest, ConvertsCheckpointsThereAndBack) {
   ASSERT_OK_AND_ASSIGN(const auto recorded, ReadConversion(split.output_dir()));
   ASSERT_TRUE(recorded.has_value());
   EXPECT_EQ(recorded->split_seconds(), split.split_seconds());
+  EXPECT_EQ(recorded->source_key(), CheckpointKey(start).value());
+  EXPECT_EQ(split.source_key(), recorded->source_key());
+  EXPECT_EQ(split.join_seconds(), 0);
   EXPECT_FALSE(ReadConversion(start)->has_value()) << "no conversion made it";
   request.set_model(split.output_dir());
   request.set_output_dir((scratch / "joined").string());
   request.set_dense(true);
   ASSERT_OK_AND_ASSIGN(const auto joined, Convert(request));
   EXPECT_TRUE(joined.restored_order());
+  EXPECT_GT(joined.join_seconds(), 0);
   ASSERT_OK_AND_ASSIGN(const auto restored, LoadModel(scratch / "joined"));
   EXPECT_TRUE(std::ranges::equal(restored->values(), dense->values()));
 

@@ -352,6 +352,20 @@ TEST_F(MixedModelTest, PrefixesAreReusedUnlessThePromptDecides) {
   }
 }
 
+TEST_F(MixedModelTest, ThePromptThatDecidedIsReused) {
+  const auto model = Model(MixingConfig(v1::DENSE, "alpha: 0.3"));
+  const auto decoder = model->NewDecoder(MergeMode::kSegment);
+  const std::vector<int32_t> prompt = Tokens(8);
+  std::vector<std::vector<float>> logits;
+  for (const int64_t reused : {0, 7, 7}) {
+    logits.push_back(decoder->Prefill(prompt).value());
+    EXPECT_EQ(decoder->reused_tokens(), reused);
+    for (const int32_t token : Tokens(6)) ASSERT_OK(decoder->Step(token).status());
+  }
+  EXPECT_LT(MaxDifference(logits[0], logits[1]), 1e-4);
+  EXPECT_EQ(logits[1], logits[2]);
+}
+
 TEST_F(MixedModelTest, DocumentsAreDecidedOneByOneInDecodingToo) {
   v1::ModelConfig config = AskedMixingConfig(v1::DENSE, "alpha: 0.2 weight: PROBABILITY");
   config.set_attention_mask(v1::DOCUMENT);

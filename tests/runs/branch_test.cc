@@ -271,6 +271,14 @@ TEST_F(BranchTest, NamesTheNearestCheckpoints) {
     fs::create_directories(CheckpointPath(run.checkpoints(), step));
   EXPECT_THAT(error(9), HasSubstr("; the nearest are 8 and 12; checkpoint.keep_every_steps"));
   EXPECT_THAT(error(15), HasSubstr("; the nearest is 12;"));
+  // Steps of the decay are no places for a branch.
+  fs::create_directories(CheckpointPath(run.checkpoints(), 24));
+  EXPECT_THAT(error(15), HasSubstr("; the nearest are 12 and 24;")) << "its settings are unknown";
+  ASSERT_OK(run.WriteSpec(stable_));
+  EXPECT_THAT(error(15), HasSubstr("; the nearest is 12;"));
+  stable_.mutable_optimizer()->set_schedule(v1::COSINE);
+  ASSERT_OK(run.WriteSpec(stable_));
+  EXPECT_THAT(error(15), HasSubstr("; it has none where its learning rate is constant"));
 }
 
 TEST_F(BranchTest, RefusesADamagedCheckpoint) {

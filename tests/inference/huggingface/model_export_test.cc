@@ -226,6 +226,7 @@ TEST_F(ModelExportTest, ModelsThatChooseByTokenIdHaveNoTensorsOfAGate) {
   config = ResolveModelConfig(config).value();
   ASSERT_OK_AND_ASSIGN(const auto response, Export(Request(*RandomModel(config))));
   EXPECT_EQ(response.architecture(), "BraidSoftMoeForCausalLM");
+  EXPECT_EQ(response.why_not_mixtral(), "the gate is HASH, expected LINEAR or FROZEN");
   EXPECT_EQ(Config("out")["gate"], "HASH");
   EXPECT_EQ(Config("out")["combine_weights"], "EQUAL");
   ASSERT_OK_AND_ASSIGN(auto weights, SafetensorsFile::Open(scratch_ / "out/model.safetensors"));

@@ -89,6 +89,18 @@ TEST_F(ModelImportTest, RestoresAnExportedMixtral) {
   EXPECT_TRUE(std::ranges::equal(loaded->values(), model->values()));
   ChangeConfig([](Json& c) { c["n_shared_experts"] = 1; });
   EXPECT_FAILS(ImportedModel(), absl::StatusCode::kInvalidArgument, "n_shared_experts");
+  ChangeConfig([](Json& c) {
+    c.erase("n_shared_experts");
+    c["shared_expert_intermediate_size"] = 6;
+  });
+  EXPECT_FAILS(ImportedModel(), absl::StatusCode::kInvalidArgument,
+               "shared_expert_intermediate_size");
+  ChangeConfig([](Json& c) {
+    c.erase("shared_expert_intermediate_size");
+    c["sliding_window"] = c["max_position_embeddings"].get<int>() - 1;
+  });
+  EXPECT_FAILS(ImportedModel(), absl::StatusCode::kInvalidArgument, "sliding_window: got 39",
+               "at least max_position_embeddings 40");
 }
 
 TEST_F(ModelImportTest, ReadsSixteenBitWeightsExactly) {

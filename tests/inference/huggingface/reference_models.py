@@ -195,6 +195,9 @@ class Model:
         """The score of each expert for a token [D]."""
         if self.config["gate"] == "HASH":
             return torch.tensor([hash_score(number, token_id, e) for e in range(len(key_means))])
+        if self.config["gate"] == "RANDOM":
+            assert self.config["num_experts_per_tok"] == len(key_means), "all experts together"
+            return torch.zeros(len(key_means))
         if self.config["gate"] == "KEY_MEAN":
             return linear(token, key_means)
         vectors = self.layer(number, "mlp.router")

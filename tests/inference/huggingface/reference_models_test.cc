@@ -182,7 +182,8 @@ TEST_F(ReferenceModelsTest, ComputeOurLogits) {
         {v1::TokenRouting::COSINE, v1::TokenRouting::SOFTMAX_OF_CHOSEN, v1::TokenRouting::TOP},
         {v1::TokenRouting::COSINE, v1::TokenRouting::ONES, v1::TokenRouting::BOTTOM},
         {v1::TokenRouting::HASH, v1::TokenRouting::EQUAL, v1::TokenRouting::TOP},
-        {v1::TokenRouting::HASH, v1::TokenRouting::ONES, v1::TokenRouting::BOTTOM}}) {
+        {v1::TokenRouting::HASH, v1::TokenRouting::ONES, v1::TokenRouting::BOTTOM},
+        {v1::TokenRouting::RANDOM, v1::TokenRouting::EQUAL, v1::TokenRouting::TOP}}) {
     v1::ModelConfig chosen = TokenChoiceConfig(gate, weights, selection);
     if (gate == v1::TokenRouting::FROZEN) chosen.set_logit_soft_cap(2);
     const auto model = RandomModel(chosen, 40 + number);

@@ -63,7 +63,8 @@ TEST(TokenRoutingTest, RefusesWhatCannotWorkByName) {
               starts("model.routing.token.active_experts: got 0, expected 1 to 8"));
   EXPECT_THAT(
       error([](Routing* r, Token*) { r->set_num_experts(7); }),
-      starts("model.routing.num_experts: got 7, expected a divisor of d_ff 256, such as 8"));
+      starts("model.routing.num_experts: got 7, expected a divisor of d_ff 256; the nearest are 4 "
+             "and 8; or set routing.token.expert_d_ff"));
   EXPECT_THAT(error([](Routing*, Token* t) {
                 t->set_gate(Token::KEY_MEAN);
                 t->set_expert_d_ff(256);

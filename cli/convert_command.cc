@@ -128,10 +128,10 @@ void AddConversions(CLI::App* command, ConvertOptions* options) {
                        "Make this many copies of each FFN and use them as experts")
           ->check(PositiveInt32())
           ->excludes(experts);
-  CLI::Option* used_by = command->add_option(
-      "--used-by", options->used_by,
-      "With --keep: corpus job or dataset directory (also of a fine-tuning run) on which the uses of "
-      "the experts are counted");
+  CLI::Option* used_by = command->add_option("--used-by", options->used_by,
+                                             "With --keep: corpus job or dataset directory (also "
+                                             "of a fine-tuning run) on which the uses of "
+                                             "the experts are counted");
   CLI::Option* keep =
       command
           ->add_option(

@@ -118,8 +118,8 @@ absl::Status CheckSourceKey(const std::optional<v1::Conversion>& record, const M
   ASSIGN_OR_RETURN(const std::string key, CheckpointKey(source.checkpoint));
   if (key == record->source_key()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(source.checkpoint.string(), " has the key \"",
-                                                    key, "\", expected \"",
-                                                    record->source_key(), "\""));
+                                                    key, "\", expected \"", record->source_key(),
+                                                    "\""));
 }
 
 }  // namespace
@@ -194,7 +194,8 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, b
     const absl::Status usable = next.ok() ? CheckSourceKey(record, *next) : next.status();
     if (!usable.ok()) {
       const std::string cause = absl::StrCat(
-          "units were left in the order of the experts, since their places are recorded in a model ",
+          "units were left in the order of the experts, since their places are recorded in a "
+          "model ",
           next.ok() ? "that was replaced: " : "that is damaged: ", usable.message());
       RETURN_IF_ERROR(AddSkipped({&cause, 1}, strict, &model->source));
       return std::nullopt;
@@ -243,8 +244,7 @@ absl::StatusOr<ConvertedModel> KeepMostUsed(LanguageModel& model, const fs::path
   if (request.dense() && request.num_experts() == 1) return KeepOneExpert(model, use);
   ASSIGN_OR_RETURN(ConvertedModel kept, KeepExperts(model, use, request.num_experts()));
   if (request.dense()) {
-    ASSIGN_OR_RETURN(kept.model,
-                     TimedJoin(*kept.model, /*record=*/nullptr, &kept.join_seconds));
+    ASSIGN_OR_RETURN(kept.model, TimedJoin(*kept.model, /*record=*/nullptr, &kept.join_seconds));
   }
   return kept;
 }
@@ -276,8 +276,8 @@ absl::StatusOr<v1::ConvertResponse> Convert(const v1::ConvertRequest& request) {
   } else {
     ASSIGN_OR_RETURN(const std::optional<v1::Conversion> record,
                      FindConversion(&path, request.strict()));
-    ASSIGN_OR_RETURN(converted.model, TimedJoin(*source, record ? &*record : nullptr,
-                                                &converted.join_seconds));
+    ASSIGN_OR_RETURN(converted.model,
+                     TimedJoin(*source, record ? &*record : nullptr, &converted.join_seconds));
     response.set_restored_order(record.has_value());
   }
   *converted.record.mutable_source() = path.source;

@@ -54,8 +54,8 @@ struct SequenceState {
   std::optional<uint64_t> routing_seed = {};
   std::vector<int32_t> tokens;
   int64_t prompt_length = 0;  // tokens of the last Prefill, with which the sequence begins
-  int active_experts = 0;  // TOKEN_CHOICE: experts of each token
-  at::Tensor last_hidden;  // [1, D]: the state of the last token after the final norm.
+  int active_experts = 0;     // TOKEN_CHOICE: experts of each token
+  at::Tensor last_hidden;     // [1, D]: the state of the last token after the final norm.
 
   int64_t position() const { return static_cast<int64_t>(tokens.size()); }
 };

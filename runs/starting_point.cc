@@ -237,7 +237,7 @@ absl::StatusOr<v1::ModelConfig> ShapeFrom(const v1::ModelConfig& source,
     if (asked.routing().moe_layers_size() > 0) {
       *routing.mutable_moe_layers() = asked.routing().moe_layers();
     }
-    // CheckFits refuses another router: not for settings that nobody asked for.
+    // CheckFits refuses the other router, so that no setting of this one is named instead.
     if (routing.router() != v1::TOKEN_CHOICE && !asked.routing().has_token()) {
       routing.clear_token();
     }

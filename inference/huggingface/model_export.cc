@@ -30,7 +30,6 @@
 #include "inference/model_conversion.h"
 #include "inference/output_directory.h"
 #include "inference/prompt.h"
-#include "model/config/inference_experts.h"
 #include "model/config/layer_mixing_config.h"
 #include "model/config/mixtral.h"
 #include "model/config/model_config.h"
@@ -59,13 +58,10 @@ struct Source {
 Source PlainSource(LanguageModel& model) {
   std::map<std::string, std::span<const float>> values;
   for (const Parameter& p : model.parameters()) values[p.name] = p.value;
-  v1::ModelConfig config = model.config();
+  v1::ModelConfig config = model.InferenceConfig();
   config.clear_dropout();
   config.clear_consistency_loss();
   config.clear_z_loss();
-  if (const int active = InferenceExperts(config); active > 0) {
-    config.mutable_routing()->mutable_token()->set_active_experts(active);
-  }
   return {config, [values](const std::string& name) -> absl::StatusOr<std::span<const float>> {
             return values.at(name);
           }};
@@ -330,8 +326,7 @@ absl::Status CheckMergeable(const v1::ExportRequest& request, const ModelPath& p
 // Loads the model to write. Where a run has split FFNs for its training, that is the dense model,
 // unless the request says how many experts tokens use.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadToExport(const v1::ExportRequest& request,
-                                                            ModelPath* path,
-                                                            double* join_seconds) {
+                                                            ModelPath* path, double* join_seconds) {
   ASSIGN_OR_RETURN(const bool recomposed, IsRecomposed(*path));
   if (recomposed && !request.has_active_experts()) {
     return LoadRecomposed(path, StrictExport(request), join_seconds);

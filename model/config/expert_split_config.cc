@@ -17,10 +17,9 @@ absl::Status CheckNumExperts(int experts, int units) {
         absl::StrCat("num_experts: got ", experts, ", expected at least 1"));
   }
   if (units % experts == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("num_experts: got ", experts,
-                                                 ", expected a divisor of the ", units,
-                                                 " hidden units of an FFN; ",
-                                                 NearestDivisors(units, experts)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("num_experts: got ", experts, ", expected a divisor of the ", units,
+                   " hidden units of an FFN; ", NearestDivisors(units, experts)));
 }
 
 v1::TokenRouting::Gate GateOf(const v1::ExpertSplit& split) {

@@ -67,24 +67,38 @@ TEST_P(CliAloneTest, ExportsAndImportsModels) {
   EXPECT_EQ(plan.Wait(), 0) << plan.err();
 }
 
-// Experts that a corpus job uses most, copies, and splits with every kind of gate.
+// Growing experts, those that a corpus job uses most, copies, and splits.
 TEST_P(CliAloneTest, ConvertsByTheDataOfAJob) {
   ASSERT_EQ(Submit({Corpus()}).exit_code, 0) << Contents(root_ / "err");
   const Arguments small = {"--data", "job-000001", "--steps", "2", "--threads", "1"};
   Arguments routed = small;
-  routed.insert(routed.end(), {"--experts", "4", "--set", "model.routing.router=TOKEN_CHOICE",
-                               "--set", "model.routing.token.gate=FROZEN"});
+  routed.insert(routed.end(), {"--experts", "4"});
+  for (const char* setting :
+       {"model.routing.router=TOKEN_CHOICE", "model.routing.token.gate=FROZEN", "growth.first=1",
+        "growth.last=2", "growth.until=0.5"}) {
+    routed.insert(routed.end(), {"--set", setting});
+  }
   const Outcome trained = Train(routed);
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
   EXPECT_THAT(trained.errors, Not(HasSubstr("warning")));
+  const auto run = nlohmann::json::parse(Braid({"--json", "status", "run-000001"}).output);
+  EXPECT_EQ(run.at("spec").at("growth").at("last"), 2);
+  const Outcome scored = Braid({"eval", "perplexity", "run-000001", "--active-experts", "1,2"});
+  EXPECT_THAT(scored.output, AllOf(HasSubstr("1 active expert"), HasSubstr("2 active experts")));
+  const Outcome generated = Braid(
+      {"generate", "run-000001", "--active-experts", "1", "--prompt", "a", "--max-tokens", "2"});
+  EXPECT_EQ(generated.exit_code, 0) << generated.errors;
   const std::string half = (root_ / "half").string(), other = (root_ / "other").string();
   const Outcome kept =
       Braid({"convert", "run-000001", "--keep", "2", "--used-by", "job-000001", "-o", half});
   ASSERT_EQ(kept.exit_code, 0) << kept.errors;
   EXPECT_THAT(kept.output, HasSubstr("2 experts, 2 active"));
-  const Outcome exported = Braid({"export", half, "-o", (root_ / "half-hf").string(), "--json"});
+  const Outcome exported = Braid(
+      {"export", half, "-o", (root_ / "half-hf").string(), "--active-experts", "1", "--json"});
   ASSERT_EQ(exported.exit_code, 0) << exported.errors;
   EXPECT_EQ(nlohmann::json::parse(exported.output).at("architecture"), "MixtralForCausalLM");
+  const auto config = nlohmann::json::parse(Contents(root_ / "half-hf/config.json"));
+  EXPECT_EQ(config.at("num_experts_per_tok"), 1);
   ExpectError(
       Braid({"convert", "run-000001", "--keep", "2", "--used-by", "job-000042", "-o", other}), 3,
       {"job-000042"});

@@ -131,7 +131,8 @@ TEST_F(FinetuneCommandTest, SplitsOnceTunesAndExportsADenseModel) {
   const Outcome merged =
       Braid({"export", "run-000001", "-o", (root_ / "merged").string(), "--merge"});
   EXPECT_EQ(merged.exit_code, 0) << merged.err;
-  EXPECT_THAT(merged.out, AllOf(HasSubstr("LlamaForCausalLM"), HasSubstr("joined the experts in ")));
+  EXPECT_THAT(merged.out,
+              AllOf(HasSubstr("LlamaForCausalLM"), HasSubstr("joined the experts in ")));
   EXPECT_THAT(merged.out, HasSubstr("merged adapters into 4 tensors; logits differ"));
   const Outcome no_adapters =
       Braid({"export", base_->string(), "-o", (root_ / "none").string(), "--merge"});
@@ -278,11 +279,13 @@ TEST_F(FinetuneCommandTest, NoiseAndExpertsOfAModelAreAnalyzed) {
                                "--noise", "0.15", "--seed", "3"});
   ASSERT_EQ(noisy.exit_code, 0) << noisy.err;
   EXPECT_THAT(noisy.out, HasSubstr("noise of 0.15 standard deviations"));
-  const Outcome analyzed = Braid({"analyze", "experts", base_->string(), "--experts", "4",
-                                  "--active-experts", "1", "--layers=-1", "--threads", "1"});
+  const Outcome analyzed =
+      Braid({"analyze", "experts", base_->string(), "--experts", "4", "--active-experts", "1",
+             "--layers=-1", "--threads", "1", "--task", "sst2", "--task-data",
+             BRAID_TESTS_DIR "/evaluation/tasks/samples"});
   ASSERT_EQ(analyzed.exit_code, 0) << analyzed.err;
   EXPECT_THAT(analyzed.out, AllOf(HasSubstr("1 of 4 experts on"), HasSubstr("MASS"),
-                                  HasSubstr("even"), HasSubstr("MOST CHOSEN")));
+                                  HasSubstr("even"), HasSubstr("sst2"), HasSubstr("MOST CHOSEN")));
   const Outcome as_json = Braid(
       {"--json", "analyze", "experts", base_->string(), "--experts", "4", "--max-windows", "1"});
   ASSERT_EQ(as_json.exit_code, 0) << as_json.err;

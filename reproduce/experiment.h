@@ -22,6 +22,8 @@ inline constexpr char kSimilarityData[] = "similarity";
 inline constexpr char kRandomData[] = "random";
 // Training instances in random order, but held-out documents that follow similar ones.
 inline constexpr char kRelatedData[] = "related";
+// Training instances of two runs of similar documents each.
+inline constexpr char kTwoRunsData[] = "two-runs";
 
 // A dataset that is prepared from the corpus of the experiment.
 struct DatasetDefinition {
@@ -32,6 +34,7 @@ struct DatasetDefinition {
   double passes = 0;
   // As in v1::PackConfig.
   bool heldout_by_similarity = false;
+  int32_t runs_per_instance = 1;
 };
 
 // A task with training examples on which models are fine-tuned.

@@ -244,6 +244,9 @@ v1::CorpusSpec PlannedCorpus(const ReproductionPlan& plan, const CorpusSource& s
   spec.mutable_pack()->set_domain_clusters(source.domain_clusters);
   spec.mutable_pack()->set_heldout_fraction(HeldoutFractionOf(plan, source, dataset));
   spec.mutable_pack()->set_heldout_by_similarity(dataset.heldout_by_similarity);
+  if (dataset.runs_per_instance > 1) {
+    spec.mutable_pack()->set_runs_per_instance(dataset.runs_per_instance);
+  }
   spec.set_order(dataset.order);
   return spec;
 }

@@ -272,6 +272,10 @@ absl::Status ResolvePack(v1::PackConfig* pack) {
   FillStatedDefaults(pack);
   RETURN_IF_ERROR(CheckRange("pack.sequence_length", pack->sequence_length(), 2, 1 << 24));
   RETURN_IF_ERROR(CheckRange("pack.domain_clusters", pack->domain_clusters(), 0, 64));
+  if (pack->has_runs_per_instance()) {
+    RETURN_IF_ERROR(CheckRange("pack.runs_per_instance", pack->runs_per_instance(), 1,
+                               pack->sequence_length()));
+  }
   if (!(pack->heldout_fraction() < 1)) {
     return Wrong("pack.heldout_fraction", absl::StrCat(pack->heldout_fraction()),
                  "a fraction below 1 (0 holds out no documents)");
@@ -346,6 +350,10 @@ absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec) {
     return Wrong("neighbors.nprobe", absl::StrCat(spec.neighbors().nprobe()),
                  "none with neighbors.index \"Flat\", which has no lists");
   }
+  if (spec.order() == v1::RANDOM && RunsPerInstance(spec) > 1) {
+    return Wrong("pack.runs_per_instance", absl::StrCat(spec.pack().runs_per_instance()),
+                 "none with order RANDOM, whose runs are no more similar than any documents");
+  }
   const bool by_similarity = spec.order() != v1::RANDOM && spec.order() != v1::SOURCE;
   if (by_similarity || !spec.has_order_partitions()) return absl::OkStatus();
   return Wrong("order_partitions", absl::StrCat(spec.order_partitions()),
@@ -370,6 +378,10 @@ absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
     RETURN_IF_ERROR(CheckRange("num_threads", resolved.num_threads(), 1, 4096));
   }
   return resolved;
+}
+
+int32_t RunsPerInstance(const v1::CorpusSpec& spec) {
+  return spec.pack().has_runs_per_instance() ? spec.pack().runs_per_instance() : 1;
 }
 
 double HeldoutFraction(const v1::CorpusSpec& resolved) {

@@ -20,6 +20,9 @@ absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec);
 // jobs which earlier versions stored run as before.
 absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec);
 
+// Returns pack.runs_per_instance, whose default is 1.
+int32_t RunsPerInstance(const v1::CorpusSpec& spec);
+
 // Returns the fraction of documents to hold out: 0 if the held-out split is disabled.
 double HeldoutFraction(const v1::CorpusSpec& resolved);
 

@@ -58,4 +58,27 @@ std::vector<uint32_t> InstanceShuffle(int64_t num_instances, uint64_t seed) {
   return RandomPermutation(num_instances, seed ^ kStream);
 }
 
+std::vector<uint32_t> ShuffleRuns(std::span<const uint32_t> order,
+                                  std::span<const int32_t> num_tokens, int64_t run_tokens,
+                                  uint64_t seed) {
+  BRAID_CHECK(order.size() == num_tokens.size()) << order.size() << " " << num_tokens.size();
+  // Differs from the streams of RandomOrder and InstanceShuffle.
+  constexpr uint64_t kRunStream = 0x72756E7368756666ull;
+  std::vector<size_t> begins = {0};
+  int64_t tokens = 0;
+  for (size_t i = 0; i + 1 < order.size(); ++i) {
+    tokens += int64_t{num_tokens[i]} + 1;
+    if (tokens < run_tokens) continue;
+    begins.push_back(i + 1);
+    tokens = 0;
+  }
+  std::vector<uint32_t> shuffled;
+  shuffled.reserve(order.size());
+  for (const uint32_t run : RandomPermutation(std::ssize(begins), seed ^ kRunStream)) {
+    const size_t end = run + 1 < begins.size() ? begins[run + 1] : order.size();
+    shuffled.insert(shuffled.end(), order.begin() + begins[run], order.begin() + end);
+  }
+  return shuffled;
+}
+
 }  // namespace braid

@@ -73,6 +73,15 @@ class Packer {
 // consecutive instances are diverse.
 std::vector<uint32_t> InstanceShuffle(int64_t num_instances, uint64_t seed);
 
+// Cuts `order` into runs of whole documents of at least `run_tokens` tokens, EOS included, and
+// returns the documents of all runs in a seeded uniform order of the runs; the last run may be
+// shorter. Instances packed from it hold similar documents from several places of the order.
+// `num_tokens`: the number of tokens of each document of `order` without EOS. Requires: spans of
+// equal lengths.
+std::vector<uint32_t> ShuffleRuns(std::span<const uint32_t> order,
+                                  std::span<const int32_t> num_tokens, int64_t run_tokens,
+                                  uint64_t seed);
+
 }  // namespace braid
 
 #endif  // BRAID_PIPELINE_ORDERING_PACKING_H_

@@ -71,7 +71,9 @@ class DatasetPacker {
   int64_t num_documents() const {
     return static_cast<int64_t>(inputs_.order.training.order.size());
   }
-  absl::StatusOr<InstanceLayout> LayOut() const;
+  std::vector<int32_t> LengthsOf(std::span<const uint32_t> order) const;
+  std::vector<uint32_t> PackingOrder() const;
+  absl::StatusOr<InstanceLayout> LayOut(std::span<const uint32_t> order) const;
   absl::Status StoreInstances(const PackedInstances& packed);
   void AppendTokens(const ProvenanceSpan& span, std::vector<int32_t>* instance) const;
   absl::StatusOr<int64_t> PackDomain(std::vector<uint32_t> documents, const std::string& name);
@@ -86,14 +88,28 @@ class DatasetPacker {
   StageWriter* const stage_;
 };
 
-absl::StatusOr<InstanceLayout> DatasetPacker::LayOut() const {
-  const std::vector<uint32_t>& order = inputs_.order.training.order;
+// Returns the tokens of each document without EOS.
+std::vector<int32_t> DatasetPacker::LengthsOf(std::span<const uint32_t> order) const {
   std::vector<int32_t> lengths;
   lengths.reserve(order.size());
   for (const uint32_t document : order) {
     lengths.push_back(static_cast<int32_t>(tokens_.sequence_length(document)));
   }
-  InstanceLayout layout(order, lengths, resolved_.pack().sequence_length());
+  return lengths;
+}
+
+// Returns the training documents in the order in which they are packed.
+std::vector<uint32_t> DatasetPacker::PackingOrder() const {
+  const std::vector<uint32_t>& order = inputs_.order.training.order;
+  const int64_t runs = RunsPerInstance(resolved_);
+  if (runs == 1) return order;
+  const int64_t instance_tokens = int64_t{resolved_.pack().sequence_length()} + 1;
+  return ShuffleRuns(order, LengthsOf(order), (instance_tokens + runs - 1) / runs,
+                     resolved_.seed());
+}
+
+absl::StatusOr<InstanceLayout> DatasetPacker::LayOut(std::span<const uint32_t> order) const {
+  InstanceLayout layout(order, LengthsOf(order), resolved_.pack().sequence_length());
   const int64_t got = layout.num_tokens();
   const int64_t needed = int64_t{resolved_.pack().sequence_length()} + 1;
   if (got >= needed) return layout;
@@ -106,7 +122,8 @@ absl::StatusOr<InstanceLayout> DatasetPacker::LayOut() const {
 }
 
 absl::StatusOr<PackedInstances> DatasetPacker::PackInstances() {
-  ASSIGN_OR_RETURN(const InstanceLayout layout, LayOut());
+  const std::vector<uint32_t> order = PackingOrder();
+  ASSIGN_OR_RETURN(const InstanceLayout layout, LayOut(order));
   PackedInstances packed;
   packed.num_instances = layout.num_instances();
   packed.num_tokens = layout.num_tokens();
@@ -331,8 +348,9 @@ std::string PackKey(const v1::CorpusSpec& resolved, const std::string& tokenize_
                      .Add("sequence_length", resolved.pack().sequence_length())
                      .Add("domain_clusters", resolved.pack().domain_clusters())
                      .Add("seed", static_cast<uint64_t>(resolved.seed()));
-  // Absent from the keys of earlier versions, which had no such setting.
+  // Absent from the keys of earlier versions, which had no such settings.
   if (resolved.pack().heldout_by_similarity()) key.Add("heldout_by_similarity", true);
+  if (RunsPerInstance(resolved) > 1) key.Add("runs_per_instance", RunsPerInstance(resolved));
   return key.Hex();
 }
 

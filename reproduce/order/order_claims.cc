@@ -271,7 +271,8 @@ class OrderClaims {
 
   void AddMixtures(ClaimBuilder& builder) const {
     for (const char* model : {"dense", "moe"}) {
-      for (const char* mixture : {"mixed", "random-first-10", "random-first", "random-first-90"}) {
+      for (const char* mixture :
+           {"mixed", "random-first-10", "random-first", "random-first-90", "two-runs"}) {
         Add(builder, absl::StrCat("random minus ", mixture, ", ", model), std::nullopt,
             {{+1, OrderArm(model, kSmallBatch, v1::OPEN), v1::RANDOM},
              {-1, absl::StrCat(model, "-", mixture), v1::SIMILARITY}});

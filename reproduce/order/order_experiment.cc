@@ -97,6 +97,16 @@ ArmDefinition MixedArm(const std::string& model, const std::string& name, double
   return arm;
 }
 
+ArmDefinition TwoRunsArm(const std::string& model) {
+  ArmDefinition arm = OrderArmOf(model, kSmallBatch, v1::OPEN);
+  arm.name = absl::StrCat(model, "-two-runs");
+  absl::StrAppend(&arm.description, ", two runs of similar documents per instance");
+  arm.orders = {v1::SIMILARITY};
+  arm.dataset = kTwoRunsData;
+  arm.full_only = true;
+  return arm;
+}
+
 ArmDefinition HalfRateArm() {
   ArmDefinition arm = OrderArmOf("dense", kSmallBatch, v1::OPEN);
   arm.name = "dense-half-rate";
@@ -149,6 +159,7 @@ std::vector<ArmDefinition> OrderArms() {
     arms.push_back(MixedArm(model, "random-first", 0, 1));
     arms.push_back(MixedArm(model, "random-first-10", 0, 1, 0.1));
     arms.push_back(MixedArm(model, "random-first-90", 0, 1, 0.9));
+    arms.push_back(TwoRunsArm(model));
   }
   arms.push_back(HalfRateArm());
   for (const int batch : {kSmallBatch, kLongBatch}) {
@@ -172,6 +183,7 @@ Experiment MakeOrder() {
       .main_arm = OrderArm("moe", kSmallBatch, v1::OPEN),
       .datasets = {{kSimilarityData, v1::SIMILARITY},
                    {kRandomData, v1::RANDOM},
+                   {.name = kTwoRunsData, .runs_per_instance = 2},
                    {.name = kRelatedData, .order = v1::RANDOM, .heldout_by_similarity = true}},
       .arms = OrderArms(),
       .quick = {.num_steps = 480, .heldout_windows = 1024, .num_seeds = 1},

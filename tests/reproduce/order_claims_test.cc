@@ -46,7 +46,8 @@ TEST(OrderClaimsTest, FindsSmallBatchesAsTheCause) {
   EXPECT_NEAR(dense.estimate->effect, 0.1, 0.002);
   EXPECT_EQ(claims[0].verdict, Verdict::kShown) << claims[0].sentence;
   EXPECT_NEAR(PartOf(claims[0], "help, moe, 4 sequences, OPEN").estimate->effect, -0.07, 0.002);
-  for (const char* mixture : {"mixed", "random-first-10", "random-first", "random-first-90"}) {
+  for (const char* mixture :
+       {"mixed", "random-first-10", "random-first", "random-first-90", "two-runs"}) {
     // The fabricated loss of a mixture is that of similarity order.
     const std::string name = absl::StrCat("random minus ", mixture, ", dense");
     EXPECT_NEAR(PartOf(claims[0], name).estimate->effect, -0.1, 0.002) << mixture;

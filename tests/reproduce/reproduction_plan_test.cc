@@ -23,7 +23,8 @@
 namespace braid {
 namespace reproduction_plan_test {
 
-const DatasetDirs kData = {{"similarity", "/data/s"}, {"random", "/data/r"}};
+const DatasetDirs kData = {
+    {"similarity", "/data/s"}, {"random", "/data/r"}, {"two-runs", "/data/t"}};
 
 TEST(ReproductionPlanTest, FitsIntoItsTimeOnTwoCores) {
   EXPECT_LE(EstimateTime(QuickPlan(LoryExperiment()), 2, 24'000'000).total(), 720);
@@ -145,7 +146,10 @@ TEST(ReproductionPlanTest, ArmsOfOtherBatchesHaveAsManyTokens) {
               static_cast<int64_t>(run.arm.length) * plan.num_tokens_of_run())
         << run.name();
     if (!spec.datasets().empty()) continue;
-    EXPECT_EQ(spec.dataset_dir(), run.order == v1::SIMILARITY ? "/data/s" : "/data/r");
+    const std::string data = run.arm.dataset == kTwoRunsData ? "/data/t"
+                             : run.order == v1::SIMILARITY   ? "/data/s"
+                                                             : "/data/r";
+    EXPECT_EQ(spec.dataset_dir(), data) << run.name();
   }
 }
 
@@ -344,6 +348,7 @@ TEST(ReproductionPlanTest, ScoresOfTheOrderExperimentAreOfTwoKindsOfWindows) {
   EXPECT_TRUE(related.pack().heldout_by_similarity());
   EXPECT_FALSE(first.pack().heldout_by_similarity());
   EXPECT_EQ(related.pack().heldout_fraction(), first.pack().heldout_fraction());
+  EXPECT_EQ(PlannedCorpus(plan, source, datasets[2]).pack().runs_per_instance(), 2);
 }
 
 // Simulates the workers in small time steps.

@@ -172,6 +172,9 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
        "query: ", [](auto* s) { s->mutable_embedder()->set_text_prefix("query: "); }},
       {"ingest.max_document_bytes", "0",
        [](auto* s) { s->mutable_ingest()->set_max_document_bytes(0); }},
+      {"pack.runs_per_instance", "0", [](auto* s) { s->mutable_pack()->set_runs_per_instance(0); }},
+      {"pack.runs_per_instance", "4097",
+       [](auto* s) { s->mutable_pack()->set_runs_per_instance(4097); }},
       {"order_partitions", "0", [](auto* s) { s->set_order_partitions(0); }},
       {"num_threads", "-1", [](auto* s) { s->set_num_threads(-1); }},
   };
@@ -243,6 +246,11 @@ TEST(CheckSettingsAreUsedTest, RefusesSettingsWithoutEffectThatStoredJobsMayHave
          s->set_order(v1::SOURCE);
          s->set_order_partitions(2);
        }},
+      {"pack.runs_per_instance", "2",
+       [](auto* s) {
+         s->set_order(v1::RANDOM);
+         s->mutable_pack()->set_runs_per_instance(2);
+       }},
   };
   for (const BadSetting& setting : settings) {
     v1::CorpusSpec spec = Minimal();
@@ -264,6 +272,7 @@ TEST(CheckSettingsAreUsedTest, AcceptsSettingsThatAreUsedAndResolvedSpecs) {
   all.mutable_neighbors()->set_index("IVF8,Flat");
   all.mutable_neighbors()->set_nprobe(4);
   all.set_order_partitions(2);
+  all.mutable_pack()->set_runs_per_instance(2);
   EXPECT_TRUE(CheckSettingsAreUsed(all).ok()) << CheckSettingsAreUsed(all);
   const std::function<void(v1::CorpusSpec*)> kinds[] = {
       [](auto*) {},

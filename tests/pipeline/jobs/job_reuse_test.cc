@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "formats/packed_dataset.h"
 #include "pipeline/corpus/corpus_spec.h"
 #include "pipeline/jobs/job_runner.h"
+#include "pipeline/ordering/instance_layout.h"
+#include "pipeline/ordering/packing.h"
+#include "pipeline/stages/provenance.h"
 #include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/pipeline/jobs/finished_job.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
@@ -29,7 +33,19 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class JobReuseTest : public FinishedJobTest {};
+class JobReuseTest : public FinishedJobTest {
+ protected:
+  // Returns the tokens of a document in the instances of a dataset.
+  static std::vector<int32_t> TokensOf(const fs::path& dataset, const Provenance& provenance,
+                                       uint32_t document) {
+    const IndexedDataset instances = IndexedDataset::Open(dataset / "instances").value();
+    std::vector<int32_t> tokens;
+    for (const ProvenanceSpan& span : provenance.Document(document)) {
+      instances.AppendRange(span.instance, span.instance_offset, span.length, &tokens);
+    }
+    return tokens;
+  }
+};
 
 TEST_F(JobReuseTest, RunsTheSameSpecFromTheStoreAlone) {
   const auto again = finished_home().Run(Spec());
@@ -82,6 +98,7 @@ TEST_F(JobReuseTest, RepeatsOnlyStagesThatDependOnAChangedSetting) {
       {"pack", [](auto& spec) { spec.mutable_pack()->set_sequence_length(64); }},
       {"pack", [](auto& spec) { spec.mutable_pack()->set_domain_clusters(3); }},
       {"pack", [](auto& spec) { spec.mutable_pack()->set_heldout_by_similarity(true); }},
+      {"pack", [](auto& spec) { spec.mutable_pack()->set_runs_per_instance(2); }},
   };
   Home home(finished_home());
   for (const auto& [first, change] : changes) {
@@ -116,6 +133,46 @@ TEST_F(JobReuseTest, HeldoutDocumentsFollowRelatedOnesOnRequest) {
   EXPECT_NE(old_code, new_code);
   EXPECT_EQ(old_code.size(), new_code.size());
   EXPECT_EQ(*ReadFile(before / "heldout/code.idx"), *ReadFile(after / "heldout/code.idx"));
+}
+
+TEST_F(JobReuseTest, RunsOfSimilarDocumentsShareAnInstanceOnRequest) {
+  Home home(finished_home());
+  v1::CorpusSpec spec = Spec();
+  spec.mutable_pack()->set_runs_per_instance(1);
+  ASSERT_TRUE(home.Run(spec).ok());
+  EXPECT_THAT(home.made(), IsEmpty()) << "one run is the default";
+  spec.mutable_pack()->set_runs_per_instance(2);
+  const auto result = home.Run(spec);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->num_tokens(), Result().num_tokens());
+  const fs::path packed = result->dataset_dir();
+  EXPECT_NE(*ReadFile(packed / "instances.bin"), *ReadFile(Dataset() / "instances.bin"));
+  for (const char* domain : {"code", "law", "prose"}) {
+    const std::string name = std::string("heldout/") + domain + ".bin";
+    EXPECT_EQ(*ReadFile(packed / name), *ReadFile(Dataset() / name));
+  }
+  // Provenance finds every document of the order, and the instances are those of the shuffled runs.
+  const Provenance before = Provenance::Open(Dataset() / "provenance").value();
+  const Provenance after = Provenance::Open(packed / "provenance").value();
+  const std::vector<uint32_t> order = Numbers("order", "order.npy");
+  std::map<uint32_t, int32_t> length_of;
+  std::vector<int32_t> lengths;
+  for (const uint32_t document : order) {
+    EXPECT_EQ(TokensOf(packed, after, document), TokensOf(Dataset(), before, document));
+    length_of[document] = static_cast<int32_t>(TokensOf(packed, after, document).size()) - 1;
+    lengths.push_back(length_of[document]);
+  }
+  // Half of 129 tokens, rounded up.
+  const std::vector<uint32_t> runs = ShuffleRuns(order, lengths, 65, spec.seed());
+  lengths.clear();
+  for (const uint32_t document : runs) lengths.push_back(length_of[document]);
+  const InstanceLayout layout(runs, lengths, spec.pack().sequence_length());
+  uint32_t stored = 0;
+  for (const uint32_t instance : InstanceShuffle(layout.num_instances(), spec.seed())) {
+    std::vector<ProvenanceSpan> spans;
+    layout.AppendSpans(instance, stored, &spans);
+    EXPECT_EQ(after.Instance(stored++), spans);
+  }
 }
 
 TEST_F(JobReuseTest, DocumentsBeginWithBosOnRequest) {

@@ -161,5 +161,54 @@ TEST(InstanceShuffleTest, IsASeededPermutationOfItsOwnStream) {
   for (uint32_t i = 0; i < 100; ++i) EXPECT_EQ(shuffle[i], i);
 }
 
+// Cuts an order into runs that are complete as soon as they have enough tokens.
+std::vector<std::vector<uint32_t>> RunsOf(const std::vector<uint32_t>& order,
+                                          const std::vector<int32_t>& lengths, int64_t run_tokens) {
+  std::vector<std::vector<uint32_t>> runs;
+  int64_t tokens = run_tokens;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (tokens >= run_tokens) {
+      runs.emplace_back();
+      tokens = 0;
+    }
+    runs.back().push_back(order[i]);
+    tokens += lengths[i] + 1;
+  }
+  return runs;
+}
+
+TEST(ShuffleRunsTest, MovesRunsOfWholeDocumentsOfEnoughTokens) {
+  std::mt19937_64 random(9);
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::vector<uint32_t> order =
+        RandomPermutation(static_cast<int64_t>(random() % 60), random());
+    std::vector<int32_t> lengths(order.size());
+    for (int32_t& length : lengths) length = static_cast<int32_t>(random() % 20);
+    const int64_t run_tokens = 1 + static_cast<int64_t>(random() % 80);
+    std::map<uint32_t, std::vector<uint32_t>> by_first;
+    for (const auto& run : RunsOf(order, lengths, run_tokens)) by_first[run.front()] = run;
+    const std::vector<uint32_t> shuffled = ShuffleRuns(order, lengths, run_tokens, trial);
+    ASSERT_EQ(shuffled, ShuffleRuns(order, lengths, run_tokens, trial));
+    ASSERT_EQ(shuffled.size(), order.size());
+    for (size_t at = 0; at < shuffled.size();) {
+      const auto run = by_first.find(shuffled[at]);
+      ASSERT_NE(run, by_first.end())
+          << "document " << shuffled[at] << " begins no run, or a second";
+      for (const uint32_t document : run->second) ASSERT_EQ(shuffled.at(at++), document);
+      by_first.erase(run);
+    }
+    ASSERT_THAT(by_first, IsEmpty());
+  }
+}
+
+TEST(ShuffleRunsTest, IsSeededAndKeepsASingleRun) {
+  std::vector<uint32_t> order(100);
+  for (uint32_t i = 0; i < 100; ++i) order[i] = 99 - i;
+  const std::vector<int32_t> lengths(100, 9);
+  EXPECT_NE(ShuffleRuns(order, lengths, 50, 1), ShuffleRuns(order, lengths, 50, 2));
+  EXPECT_NE(ShuffleRuns(order, lengths, 50, 1), order);
+  EXPECT_EQ(ShuffleRuns(order, lengths, 1000, 1), order);
+}
+
 }  // namespace packing_test
 }  // namespace braid

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "client/follow.h"
 #include "client/terminal/tables.h"
+#include "formats/packed_dataset.h"
 #include "rpc/interrupt.h"
 #include "runs/main_figures.h"
 
@@ -23,6 +25,32 @@ void WarnOfSelfRouting(const v1::RunSpec& spec) {
             << length << " (--segment-length)" << std::endl;
 }
 
+// The smallest batch with which similarity order lowered held-out losses.
+constexpr int32_t kBatchForSimilarity = 64;
+
+// Returns false for a dataset that is on the machine of the service alone.
+bool IsInSimilarityOrder(const std::string& dataset_dir) {
+  const absl::StatusOr<DatasetInfo> info = ReadDatasetInfo(dataset_dir);
+  return info.ok() && info->order == "SIMILARITY";
+}
+
+void NoteSmallBatchOfSimilarDocuments(const v1::RunSpec& spec) {
+  const int32_t batch = spec.batch().global_batch_size();
+  if (batch >= kBatchForSimilarity) return;
+  const bool similar =
+      spec.datasets().empty()
+          ? IsInSimilarityOrder(spec.dataset_dir())
+          : std::ranges::all_of(spec.datasets(), [](const v1::MixtureDataset& entry) {
+              return IsInSimilarityOrder(entry.dataset());
+            });
+  if (!similar) return;
+  std::cerr << "braid: note: a batch of " << batch << (batch == 1 ? " sequence" : " sequences")
+            << " on documents in similarity order: with small batches, random order gave lower "
+               "held-out losses (docs/reproduction/order.md); submit the corpus with --order "
+               "random, or train with --batch "
+            << kBatchForSimilarity << std::endl;
+}
+
 }  // namespace
 
 absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
@@ -34,6 +62,7 @@ absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,
   ProgressBoard board(std::cerr, IsTerminal(STDERR_FILENO));
   ASSIGN_OR_RETURN(v1::Run run, LaunchOnce(client, request, board));
   WarnOfSelfRouting(run.spec());
+  if (!session.json) NoteSmallBatchOfSimilarDocuments(run.spec());
   if (wait) {
     CatchInterrupts();
     std::cerr << run.id() << "  " << NameText(run.spec().name()) << "  " << run.run_dir()

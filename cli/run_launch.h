@@ -11,7 +11,8 @@
 namespace braid {
 
 // Launches a run and prints its id or, with `wait`, follows it until it ends and prints its result.
-// Warns on standard error when a segment fills the sequence and routes on itself.
+// Warns on standard error when a segment fills the sequence and routes on itself and, without
+// --json, notes there that the order of the documents does not suit a small batch.
 // `request_id`: idempotency key; "" for a new one. Errors: those of LaunchOnce, FollowRun and the
 // outcome of the run.
 absl::Status LaunchAndFollow(Session& session, const v1::RunSpec& spec,

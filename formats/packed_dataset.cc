@@ -32,7 +32,8 @@ absl::Status BadDatasetField(const std::filesystem::path& path, const std::strin
                              const std::string& got, const std::string& expected) {
   return absl::InvalidArgumentError(absl::StrCat(path.string(), ": ", field, ": got ", got,
                                                  ", expected ", expected,
-                                                 "; submit the corpus again to rebuild it"));
+                                                 "; submit the corpus again: its other stages are "
+                                                 "reused, so that only packing is repeated"));
 }
 
 // Returns the JSON text of a value in ASCII, shortened to kMaxQuotedBytes.

@@ -15,6 +15,7 @@
 namespace braid {
 namespace run_spec_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class RunSpecTest : public testing::Test {
@@ -72,6 +73,18 @@ TEST_F(RunSpecTest, DocumentsEndWithTheEosTokenOfTheData) {
   EXPECT_EQ(ResolveRunSpec(*spec)->model().document_end(), eos);
   EXPECT_THAT(ErrorOf([&](v1::RunSpec* s) { s->mutable_model()->set_document_end(eos + 1); }),
               HasSubstr("model.document_end"));
+}
+
+TEST_F(RunSpecTest, ADatasetWithoutTheEndOfDocumentsSaysHowToPackItAgain) {
+  const std::filesystem::path path = dataset_ / kDatasetInfoName;
+  std::string text = *ReadFile(path);
+  const std::string field = "\"eos_id\"";
+  ASSERT_NE(text.find(field), std::string::npos);
+  text.replace(text.find(field), field.size(), "\"another\"");
+  ASSERT_TRUE(WriteFileAtomically(path, text).ok());
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->mutable_model()->set_attention_mask(v1::DOCUMENT); }),
+              AllOf(HasSubstr("dataset.json: eos_id: got nothing"),
+                    HasSubstr("submit the corpus again"), HasSubstr("only packing is repeated")));
 }
 
 TEST_F(RunSpecTest, RefusesMuonForScaledWidths) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
 #include "model/config/model_flops.h"
@@ -51,10 +53,13 @@ int64_t NumDomains(std::span<const DatasetInfo> datasets) {
 
 absl::Status CheckHeldout(int64_t num_domains, const v1::RunSpec& spec) {
   if (num_domains > 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("validation.every: ", spec.dataset_dir(),
-                   " has no held-out split to validate on; pack the corpus with a positive "
-                   "pack.heldout_fraction, or leave validation.every unset"));
+  std::vector<std::string> names;
+  for (const v1::MixtureDataset& entry : spec.datasets()) names.push_back(entry.dataset());
+  if (names.empty()) names.push_back(spec.dataset_dir());
+  return absl::FailedPreconditionError(absl::StrCat(
+      "validation.every: got no held-out split to validate on in ", absl::StrJoin(names, ", "),
+      "; pack the corpus with a positive pack.heldout_fraction, or leave "
+      "validation.every unset"));
 }
 
 }  // namespace
@@ -100,11 +105,15 @@ ValidationCost CostOfValidation(const v1::RunSpec& resolved, int64_t windows) {
   return cost;
 }
 
-std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows) {
+std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows,
+                               std::span<const std::string> without_split) {
   const ValidationCost cost = CostOfValidation(resolved, windows);
   std::string text = absl::StrFormat("validation: %s every %s, about %.2g %% of the time",
                                      Counted(windows, "window"),
                                      Counted(ValidationSteps(resolved), "step"), 100 * cost.share);
+  if (!without_split.empty()) {
+    absl::StrAppend(&text, "; no held-out split in ", absl::StrJoin(without_split, ", "));
+  }
   if (cost.share <= kMaxValidationShare) return text;
   const double limit = 100 * kMaxValidationShare;
   if (cost.affordable_steps == 0) {

@@ -18,8 +18,8 @@ namespace braid {
 // Scoring a window costs less than training on a sequence of the same length, so validation takes
 // at most 1 % of the time unless the interval is too short for one window per domain, or per rank
 // (CostOfValidation). `datasets` are those of the run. Requires num_steps and the batch.
-// InvalidArgument for a field out of range; FailedPrecondition when no dataset has a held-out
-// split.
+// InvalidArgument for a field out of range; FailedPrecondition, which names all datasets, when none
+// has a held-out split.
 absl::Status FillValidation(const StepSize& size, std::span<const DatasetInfo> datasets,
                             v1::RunSpec* spec);
 
@@ -37,8 +37,10 @@ struct ValidationCost {
 ValidationCost CostOfValidation(const v1::RunSpec& resolved, int64_t windows);
 
 // Returns the cost as a line for the log of a run, such as "validation: 20 windows every 500 steps,
-// about 0.33 % of the time". Above kMaxValidationShare the line names the affordable interval.
-std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows);
+// about 0.33 % of the time". Above kMaxValidationShare the line names the affordable interval. It
+// names the datasets in `without_split`, those of a mixture that have no held-out split.
+std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows,
+                               std::span<const std::string> without_split = {});
 
 // Returns the steps between validations of a resolved spec; 0 for none.
 int64_t ValidationSteps(const v1::RunSpec& resolved);

@@ -111,7 +111,7 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   if (ValidationSteps(spec_) > 0) {
     ASSIGN_OR_RETURN(validation_, Validation::Open(spec_));
     if (leads()) {
-      *environment_.out << ValidationCostText(spec_, validation_->num_windows()) << std::endl;
+      *environment_.out << validation_->CostText(spec_) << std::endl;
     }
   }
   return absl::OkStatus();

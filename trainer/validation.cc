@@ -12,6 +12,7 @@
 #include "model/config/model_config.h"
 #include "runs/instance_schedule.h"
 #include "runs/main_figures.h"
+#include "runs/validation_spec.h"
 
 namespace braid {
 namespace {
@@ -156,9 +157,14 @@ absl::StatusOr<Validation> Validation::Open(const v1::RunSpec& resolved) {
   return validation;
 }
 
+std::string Validation::CostText(const v1::RunSpec& resolved) const {
+  return ValidationCostText(resolved, num_windows(), without_split_);
+}
+
 absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::string& shown_name,
                                     const v1::ModelConfig& model) {
   ASSIGN_OR_RETURN(const DatasetInfo info, ReadDatasetInfo(dataset_dir));
+  if (info.domains.empty()) without_split_.push_back(dataset_dir);
   const std::filesystem::path heldout = std::filesystem::path(dataset_dir) / "heldout";
   for (const std::string& name : info.domains) {
     ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(heldout / name, info));

@@ -38,6 +38,8 @@ class Validation {
   static absl::StatusOr<Validation> Open(const v1::RunSpec& resolved);
 
   int64_t num_windows() const { return static_cast<int64_t>(windows_.size()); }
+  // Returns ValidationCostText (runs/validation_spec.h) of this sample.
+  std::string CostText(const v1::RunSpec& resolved) const;
 
   // Returns the losses of the weights, and the accuracy on the answers of supervised datasets: the
   // share whose targets, tokens or a class, all have the highest logit. `seconds`
@@ -69,6 +71,7 @@ class Validation {
   void Sample(uint64_t seed, int64_t wanted);
 
   std::vector<Domain> domains_;
+  std::vector<std::string> without_split_;  // datasets that have no held-out split
   std::vector<Window> windows_;
 };
 

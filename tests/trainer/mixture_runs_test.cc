@@ -1,14 +1,18 @@
 // Mixtures in whole runs: what is trained on, what is recorded, and that a resume and another
 // number of ranks do the same.
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "formats/packed_dataset.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/run_spec.h"
+#include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
+#include "trainer/training_loop.h"
 
 namespace braid {
 namespace mixture_runs_test {
@@ -59,6 +63,32 @@ TEST_F(MixtureRunTest, RecordsSharesAndLossesOfEveryDataset) {
     EXPECT_NEAR(weighted / sequences, m.loss(), 0.25);
   }
   EXPECT_THAT(totals, ElementsAre(80, 40, 40));
+}
+
+TEST_F(MixtureRunTest, ValidationNamesDatasetsWithoutAHeldoutSplit) {
+  const auto remove_split = [](const fs::path& dataset) {
+    DatasetInfo info = *ReadDatasetInfo(dataset);
+    info.domains.clear();
+    ASSERT_TRUE(WriteDatasetInfo(dataset, info).ok());
+    SealDataset(dataset);
+  };
+  v1::RunSpec spec = Spec({0.5, 0.5}, 2);
+  spec.mutable_validation()->mutable_every()->set_steps(2);
+  remove_split(datasets_[1]);
+  spec = *ResolveRunSpec(spec);
+  std::ostringstream out;
+  SingleProcess alone;
+  LoopEnvironment environment;
+  environment.communicator = &alone;
+  environment.now = StepClock();
+  environment.out = &out;
+  EXPECT_OK(TrainingLoop(RunDirectory(NewDirectory("run")), spec, environment).Run().status());
+  EXPECT_THAT(out.str(), HasSubstr("; no held-out split in " + datasets_[1].string()));
+  remove_split(datasets_[0]);
+  const absl::Status status = ResolveRunSpec(spec).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("in " + datasets_[0].string() + ", " + datasets_[1].string() + "; pack"));
 }
 
 TEST_F(MixtureRunTest, OneDatasetTrainsAsWithoutAMixture) {

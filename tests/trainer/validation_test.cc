@@ -255,6 +255,14 @@ TEST_F(ValidationTest, DoesNotChangeTraining) {
   EXPECT_EQ(NewestWeights(validated), NewestWeights(plain));
 }
 
+TEST_F(ValidationTest, IntervalInTokensIsRoundedUpToSteps) {
+  v1::RunSpec spec = TinySpec(dataset_, 100);  // steps of 4 sequences of 32 tokens
+  for (const auto& [tokens, steps] : {std::pair(4 * 32 * 3, 3), {4 * 32 * 3 + 1, 4}}) {
+    spec.mutable_validation()->mutable_every()->set_tokens(tokens);
+    EXPECT_EQ(ValidationSteps(*ResolveRunSpec(spec)), steps);
+  }
+}
+
 TEST_F(ValidationTest, DefaultNumberOfWindowsIsOnePerHundredSequences) {
   const auto windows = [&](int64_t every, int64_t batch) {
     v1::RunSpec spec = TinySpec(dataset_, 10000);

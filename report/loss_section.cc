@@ -164,6 +164,28 @@ std::string LossTable(const LineChart& chart) {
   return absl::StrCat("<details><summary>Values</summary>\n", RenderTable(table), "</details>\n");
 }
 
+// Returns a table of the newest validation of each run by domain.
+std::string ValidationTable(std::span<const ReportRun> runs) {
+  HtmlTable table{.header = {"run", "dataset", "domain", "windows", "loss"}, .rows = {}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto newest =
+        std::find_if(runs[i].metrics.rbegin(), runs[i].metrics.rend(),
+                     [](const v1::StepMetrics& metrics) { return metrics.has_validation(); });
+    if (newest == runs[i].metrics.rend()) continue;
+    for (const v1::ValidationDomain& domain : newest->validation().domains()) {
+      const std::string& dataset =
+          domain.dataset().empty() ? runs[i].spec.dataset_dir() : domain.dataset();
+      table.rows.push_back({{absl::StrCat(RunLabel(runs, i), ", step ", newest->step()),
+                             EscapeHtml(dataset), EscapeHtml(domain.domain()),
+                             absl::StrCat(domain.num_windows()), FormatFixed(MainLoss(domain), 3)},
+                            RunClass(i)});
+    }
+  }
+  if (table.rows.empty()) return "";
+  return absl::StrCat("<details><summary>Last validation by domain</summary>\n", RenderTable(table),
+                      "</details>\n");
+}
+
 }  // namespace
 
 std::string GainSection(std::span<const ReportRun> runs) {
@@ -203,7 +225,10 @@ std::string LossSection(std::span<const ReportRun> runs) {
           ". Both axes are linear; the y axis is scaled to the losses after the "
           "first tenth.",
           has_error ? " \xC2\xB1 is the standard error over the steps of the last tenth." : ""),
-      plot.empty() ? "" : SelfRoutingNotes(runs) + findings + plot + LossTable(chart), "loss");
+      plot.empty()
+          ? ""
+          : SelfRoutingNotes(runs) + findings + plot + LossTable(chart) + ValidationTable(runs),
+      "loss");
 }
 
 }  // namespace braid

@@ -43,4 +43,8 @@ double MainLoss(const v1::ValidationMetrics& validation) {
                                                     : validation.loss();
 }
 
+double MainLoss(const v1::ValidationDomain& domain) {
+  return domain.loss_after_first_segment() != 0 ? domain.loss_after_first_segment() : domain.loss();
+}
+
 }  // namespace braid

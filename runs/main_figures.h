@@ -22,6 +22,7 @@ double MainBitsPerByte(const v1::DomainEvaluation& domain);
 // answers are scored. Validations are compared by it.
 double MainLoss(const v1::StepMetrics& step);
 double MainLoss(const v1::ValidationMetrics& validation);
+double MainLoss(const v1::ValidationDomain& domain);
 
 }  // namespace braid
 

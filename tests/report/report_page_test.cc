@@ -208,6 +208,44 @@ TEST(ReportPageTest, LossesOfValidationStandWhereTheyWereMeasured) {
   EXPECT_EQ(CountOf(values, "<td>\xE2\x80\x93</td><td>"), 0) << "the curve has every row";
 }
 
+TEST(ReportPageTest, TheLastValidationIsShownByDatasetAndDomain) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[0]};
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("Last validation by domain")));
+  for (const int step : {240, 480}) {
+    v1::ValidationMetrics* validation = runs[0].metrics[step - 1].mutable_validation();
+    validation->set_loss(2.5);
+    for (const char* dataset : {"", "/data/<b>"}) {
+      v1::ValidationDomain* const domain = validation->add_domains();
+      domain->set_dataset(dataset);
+      domain->set_domain("perl");
+      domain->set_num_windows(7);
+      domain->set_loss(2.5 + step);
+      if (*dataset == 0) domain->set_loss_after_first_segment(1.5 + step);
+    }
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, AllOf(HasSubstr(", step 480</td><td>/data/SIMILARITY</td><td>perl</td>"
+                                    "<td>7</td><td>481.500</td>"),
+                          HasSubstr("<td>/data/&lt;b&gt;</td><td>perl</td><td>7</td>"
+                                    "<td>482.500</td>"),
+                          Not(HasSubstr("241.500"))));
+}
+
+TEST(ReportPageTest, MarksLossSpikesWithWhatWasDone) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[0]};
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("loss spike")));
+  v1::LossSpike* const spike = runs[0].metrics[199].mutable_spike();
+  spike->set_step(200);
+  spike->set_action(v1::SKIP_BATCH);
+  spike->set_loss(9.5);
+  spike->set_loss_z(25);
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  EXPECT_THAT(html, HasSubstr("step 200: loss spike: loss 9.5 (z 25)"));
+  EXPECT_THAT(html, HasSubstr("batch skipped"));
+}
+
 TEST(ReportPageTest, TasksShowTheShotsAndExamplesOfEachRun) {
   std::vector<ReportRun> runs = SyntheticRuns();
   for (size_t i = 0; i < runs.size(); ++i) {

@@ -161,7 +161,13 @@ class ExperimentRun {
       task.request_after = [&](const v1::Run& base) { return tunings.RequestOf(run, base); };
       return task;
     }
-    *task.request.mutable_spec() = PlannedRunSpec(plan_, run, corpus_.dataset_dirs);
+    v1::RunSpec& spec = *task.request.mutable_spec();
+    spec = PlannedRunSpec(plan_, run, corpus_.dataset_dirs);
+    // A validation needs a window of every domain.
+    if (const int64_t domains = corpus_.num_heldout_domains;
+        spec.validation().has_windows() && spec.validation().windows() < domains) {
+      spec.mutable_validation()->set_windows(domains);
+    }
     task.request.set_request_id(RunRequestId(plan_, run, corpus_.dataset_dirs));
     return task;
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "cli/command.h"
@@ -32,6 +33,31 @@ double TargetShareOf(const FinetuneData& data) {
          static_cast<double>(positions);
 }
 
+// Returns the mean number of keys that attention sees from a position, as MeanVisibleKeys counts
+// them in training: those of its example and, with the mask DOCUMENT, of its document.
+double VisibleKeysOf(const FinetuneData& data, const v1::ModelConfig& model) {
+  const bool documents = model.attention_mask() == v1::DOCUMENT;
+  const auto length = static_cast<double>(data.settings.sequence_length);
+  double keys = 0;
+  for (const std::vector<uint32_t>& sequence : data.plan.training.sequences) {
+    double padding = length;
+    for (const uint32_t example : sequence) {
+      const std::vector<int32_t>& tokens = data.plan.training.examples[example].tokens;
+      padding -= static_cast<double>(tokens.size());
+      double before = 0;
+      for (const int32_t token : tokens) {
+        keys += before + 0.5;
+        before = documents && token == model.document_end() ? 0 : before + 1;
+      }
+    }
+    // Padding repeats the token that ends documents.
+    keys += 0.5 * padding * (documents ? 1 : padding);
+  }
+  // A full sequence has one token more than positions.
+  return std::min(keys / (length * static_cast<double>(data.plan.training.sequences.size())),
+                  0.5 * length);
+}
+
 // Asks the service for the parameters that are trained, and memory and time of a rank.
 absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::RunSpec& resolved,
                                                    const FinetuneData& data) {
@@ -45,6 +71,7 @@ absl::StatusOr<v1::DescribeModelResponse> Forecast(Session& session, const v1::R
   *forecast->mutable_finetuning() = resolved.finetuning();
   *forecast->mutable_growth() = resolved.growth();
   forecast->set_num_steps(resolved.num_steps());
+  forecast->set_mean_visible_keys(VisibleKeysOf(data, resolved.model()));
   // A label head is small, and its one target an example is not counted.
   if (!data.plan.labels) forecast->set_target_share(TargetShareOf(data));
   ASSIGN_OR_RETURN(AnalysisClient client, session.Analysis());

@@ -16,7 +16,7 @@ struct ModelDescribeOptions {
   std::string preset;
   bool list = false, forecast = false;
   int32_t world = 0, batch = 0, micro_batch = 0;
-  double gflops = 0;
+  double gflops = 0, visible_keys = 0;
   int64_t link = 0;
   ConfigOptions config;
 };
@@ -28,6 +28,7 @@ v1::ForecastRequest ForecastOf(const ModelDescribeOptions& options) {
   request.set_micro_batch_size(options.micro_batch);
   request.set_gflops_per_rank(options.gflops);
   request.set_link_bytes_per_second(static_cast<double>(options.link));
+  request.set_mean_visible_keys(options.visible_keys);
   return request;
 }
 
@@ -90,6 +91,12 @@ void AddModelCommands(CommandLine& program) {
       ->add_option("--link", options->link,
                    "Forecast: bytes per second that a rank sends, such as 10GB, needed for times")
       ->transform(ByteSize())
+      ->needs(forecast);
+  command
+      ->add_option("--visible-keys", options->visible_keys,
+                   "Forecast: mean number of keys that attention sees from a position, fewer with "
+                   "attention_mask DOCUMENT (default: half of the sequence)")
+      ->check(PositiveUpTo(1e12))
       ->needs(forecast);
   options->config.AddTo(command, "ModelConfig");
   ExcludeUnused(command, list, {});

@@ -36,7 +36,8 @@ absl::Status ResolveGrowingExperts(v1::ModelConfig* model, v1::ForecastRequest* 
   return ResolveGrowth(model->mutable_routing(), request->mutable_growth());
 }
 
-absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
+absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request,
+                                            const v1::ModelConfig& model) {
   if (request.world_size() == 0) request.set_world_size(1);
   RETURN_IF_ERROR(CheckField(request.world_size() > 0 && request.world_size() <= kForecastMaxRanks,
                              "forecast.world_size", request.world_size(),
@@ -55,6 +56,11 @@ absl::StatusOr<v1::ForecastRequest> Resolve(v1::ForecastRequest request) {
   if (request.target_share() == 0) request.set_target_share(1);
   RETURN_IF_ERROR(CheckField(request.target_share() > 0 && request.target_share() <= 1,
                              "forecast.target_share", request.target_share(), "a share up to 1"));
+  const double half = 0.5 * model.sequence_length();
+  if (request.mean_visible_keys() == 0) request.set_mean_visible_keys(half);
+  RETURN_IF_ERROR(CheckField(request.mean_visible_keys() > 0 && request.mean_visible_keys() <= half,
+                             "forecast.mean_visible_keys", request.mean_visible_keys(),
+                             absl::StrCat("above 0, at most ", half, ", half of the sequence")));
   RETURN_IF_ERROR(
       CheckField(std::isfinite(request.gflops_per_rank()) && request.gflops_per_rank() >= 0,
                  "forecast.gflops_per_rank", request.gflops_per_rank(), "a positive number"));
@@ -110,7 +116,8 @@ void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request
 // Returns the FLOPs per token, averaged over the steps of a run whose active experts grow.
 ModelFlops MeanFlops(const v1::ModelConfig& model, const v1::ForecastRequest& request) {
   const auto flops_of = [&](const v1::ModelConfig& config) {
-    return FlopsPerToken(config, request.finetuning(), /*mean_keys=*/{}, request.target_share());
+    return FlopsPerToken(config, request.finetuning(), request.mean_visible_keys(),
+                         request.target_share());
   };
   if (!request.has_growth()) return flops_of(model);
   const ExpertGrowth growth = GrowthOf(request.growth(), request.num_steps());
@@ -173,7 +180,7 @@ absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
                      ", expected DENSE, CAUSAL_SEGMENT, PREFIX or TOKEN_CHOICE"));
   }
   v1::Forecast forecast;
-  ASSIGN_OR_RETURN(*forecast.mutable_request(), Resolve(request));
+  ASSIGN_OR_RETURN(*forecast.mutable_request(), Resolve(request, resolved));
   if (request.has_finetuning()) {
     ASSIGN_OR_RETURN(*forecast.mutable_request()->mutable_finetuning(),
                      ResolveFinetuning(request.finetuning(), resolved));

@@ -15,11 +15,10 @@ namespace braid {
 // Yuan, 2009).
 double RingAllReduceBytes(int64_t bytes, int world_size);
 
-// Predicts from a resolved configuration; pure arithmetic. Attention counts as if every position
-// saw half of the sequence, more than with the mask DOCUMENT or packed examples. Where the active
-// experts grow, memory is that with most of them, FLOPs and times are means over the steps of the
-// run. InvalidArgument names a field of `request` that is out of range; Unimplemented for expert
-// choice, whose activations depend on the choice.
+// Predicts from a resolved configuration; pure arithmetic. Where the active experts grow, memory is
+// that with most of them, FLOPs and times are means over the steps of the run. InvalidArgument
+// names a field of `request` that is out of range; Unimplemented for expert choice, whose
+// activations depend on the choice.
 absl::StatusOr<v1::Forecast> ForecastTraining(const v1::ModelConfig& resolved,
                                               const v1::ForecastRequest& request);
 

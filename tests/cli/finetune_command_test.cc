@@ -108,6 +108,11 @@ TEST_F(FinetuneCommandTest, ADryRunShowsTheSplitAndWritesNothing) {
       plan["num_sequences"].get<double>() * plan["sequence_length"].get<double>();
   EXPECT_EQ(plan["forecast"]["request"]["target_share"],
             plan["num_targets"].get<double>() / positions);
+  // Positions see half of their example: fewest if all examples are equally long.
+  const double tokens = plan["num_tokens"], examples = plan["num_examples"];
+  const double keys = plan["forecast"]["request"]["mean_visible_keys"];
+  EXPECT_GT(keys, tokens * tokens / examples / 2 / positions - 1e-9);
+  EXPECT_LT(keys, plan["sequence_length"].get<double>() / 2);
   EXPECT_FALSE(fs::exists(root_ / "home/supervised"));
 }
 

@@ -60,6 +60,31 @@ TEST_F(DocumentMaskTest, OtherDocumentsChangeNoBit) {
             Rows(open->Logits(changed, 1).value(), 16, 24));
 }
 
+// The second document is the third segment.
+TEST_F(DocumentMaskTest, RoutersStillSeeTheDocumentBefore) {
+  std::vector<int32_t> tokens = RandomTokens(kLength, kVocab, &random_);
+  std::replace(tokens.begin(), tokens.end(), kEnd, kEnd + 1);
+  tokens[15] = kEnd;
+  std::vector<int32_t> changed = tokens;
+  changed[14] = kEnd + 2 + changed[14] % 7;
+  ASSERT_NE(tokens, changed);
+  for (const int experts : {1, 3}) {
+    const auto model = SharpModel(Masked(SmallModelConfig(experts)), 7);
+    EXPECT_EQ(Rows(model->Logits(tokens, 1).value(), 16, 24) ==
+                  Rows(model->Logits(changed, 1).value(), 16, 24),
+              experts == 1);
+    const auto before = model->Evaluate(tokens, tokens, 1, MergeMode::kSegment, true)->routing;
+    const auto after = model->Evaluate(changed, tokens, 1, MergeMode::kSegment, true)->routing;
+    ASSERT_EQ(before.size(), experts == 1 ? 0u : 2u);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const std::vector<float>&b = before[i].weights, &a = after[i].weights;
+      ASSERT_EQ(b.size(), 9u);
+      EXPECT_TRUE(std::equal(b.begin(), b.begin() + 6, a.begin()));
+      EXPECT_FALSE(std::equal(b.begin() + 6, b.end(), a.begin() + 6));
+    }
+  }
+}
+
 TEST_F(DocumentMaskTest, DocumentsAreAsWithoutTheOthers) {
   const auto model = SharpModel(Masked(SmallModelConfig(1)), 2);
   for (int trial = 0; trial < 10; ++trial) {

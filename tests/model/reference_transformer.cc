@@ -229,7 +229,7 @@ double ReferenceFrequency(int64_t j, int64_t head_width, const ReferenceRope& ro
 }
 
 at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, int64_t num_key_heads,
-                              const ReferenceRope& rope) {
+                              const ReferenceRope& rope, const at::Tensor& hidden) {
   const int64_t batch = qkv.size(0), length = qkv.size(1), group = num_heads / num_key_heads;
   const int64_t width = qkv.size(2) / (num_heads + 2 * num_key_heads);
   const auto heads = [&](int64_t first, int64_t count) {
@@ -242,16 +242,26 @@ at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, int64_t 
       ReferenceRotate(heads(num_heads, num_key_heads), rope).repeat_interleave(group, 1);
   const at::Tensor v = heads(num_heads + num_key_heads, num_key_heads).repeat_interleave(group, 1);
   const double scale = 1 / std::sqrt(static_cast<double>(width));
-  const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+  at::Tensor unseen = at::ones({length, length}, at::kBool).triu(1);
+  if (hidden.defined()) unseen = unseen.logical_or(hidden);
   const at::Tensor scores = (at::matmul(q, k.transpose(2, 3)) * scale)
-                                .masked_fill(future, -std::numeric_limits<double>::infinity());
+                                .masked_fill(unseen, -std::numeric_limits<double>::infinity());
   return at::matmul(at::softmax(scores, -1), v).transpose(1, 2).reshape({batch, length, -1});
+}
+
+// Returns where the mask DOCUMENT hides keys from queries: [B, 1, L, L], undefined without it.
+static at::Tensor ReferenceMask(const v1::ModelConfig& config, const at::Tensor& tokens) {
+  if (config.attention_mask() != v1::DOCUMENT) return {};
+  const at::Tensor ends = tokens.eq(config.document_end()).to(at::kLong);
+  const at::Tensor document = ends.cumsum(1) - ends;  // number of ends before the position
+  return document.unsqueeze(2).ne(document.unsqueeze(1)).unsqueeze(1);
 }
 
 // Self-attention of x [B, L, D] before the output projection. The parameters determine whether
 // there are biases and norms of heads.
 static at::Tensor ReferenceSelfAttention(const v1::ModelConfig& config, const Parameters& p,
-                                         const std::string& prefix, const at::Tensor& x) {
+                                         const std::string& prefix, const at::Tensor& x,
+                                         const at::Tensor& hidden) {
   std::vector<at::Tensor> qkv;
   for (const char* name : {"q", "k", "v"}) {
     at::Tensor rows = at::matmul(x, p.at(prefix + name + "_proj.weight").t());
@@ -268,12 +278,14 @@ static at::Tensor ReferenceSelfAttention(const v1::ModelConfig& config, const Pa
   const int64_t key_heads = qkv[1].size(2) * num_heads / qkv[0].size(2);
   return ReferenceAttention(
       at::cat(qkv, 2), num_heads, key_heads,
-      {config.rope_theta(), config.rope_scaling(), p.count("model.embed_positions.weight") > 0});
+      {config.rope_theta(), config.rope_scaling(), p.count("model.embed_positions.weight") > 0},
+      hidden);
 }
 
 at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
                          const at::Tensor& tokens, const at::Tensor& targets) {
   const double epsilon = config.norm_epsilon();
+  const at::Tensor hidden = ReferenceMask(config, tokens);
   at::Tensor h = at::embedding(p.at("model.embed_tokens.weight"), tokens);
   if (const auto table = p.find("model.embed_positions.weight"); table != p.end()) {
     h = h + table->second.narrow(0, 0, tokens.size(1));
@@ -281,7 +293,7 @@ at::Tensor ReferenceLoss(const v1::ModelConfig& config, const Parameters& p,
   for (int i = 0; i < config.num_layers(); ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".";
     const at::Tensor a = ReferenceNorm(p, layer + "input_layernorm", h, epsilon);
-    const at::Tensor mixed = ReferenceSelfAttention(config, p, layer + "self_attn.", a);
+    const at::Tensor mixed = ReferenceSelfAttention(config, p, layer + "self_attn.", a, hidden);
     h = h + at::matmul(mixed, p.at(layer + "self_attn.o_proj.weight").t());
     if (const auto bias = p.find(layer + "self_attn.o_proj.bias"); bias != p.end()) {
       h = h + bias->second;

@@ -22,9 +22,10 @@ struct ReferenceRope {
 double ReferenceFrequency(int64_t j, int64_t head_width, const ReferenceRope& rope);
 
 // Returns causal softmax attention with RoPE (rotate half), in which every key and value head is
-// repeated for the query heads of its group: qkv [B, L, (H + 2 Hkv) hd] -> [B, L, H hd].
+// repeated for the query heads of its group: qkv [B, L, (H + 2 Hkv) hd] -> [B, L, H hd]. Queries do
+// not see the keys that are true in hidden [B, 1, L, L], if it is defined.
 at::Tensor ReferenceAttention(const at::Tensor& qkv, int64_t num_heads, int64_t num_key_heads,
-                              const ReferenceRope& rope);
+                              const ReferenceRope& rope, const at::Tensor& hidden = {});
 
 // Returns the sum of the token losses of tokens [B, L] against targets [B, L], routed as in
 // training, with parameters by name. The last segment may be partial.

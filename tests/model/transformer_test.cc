@@ -58,6 +58,7 @@ v1::ModelConfig SmallConfig(const TransformerCase& c) {
 constexpr char kLlama3[] =
     "num_heads: 4 num_key_value_heads: 2 rope_theta: 50 "
     "rope_scaling { type: LLAMA3_ROPE factor: 4 original_length: 20 }";
+constexpr char kMasked[] = "document_end: 3 attention_mask: DOCUMENT";
 constexpr char kByDocument[] = "document_end: 3 routing { segment_boundaries: DOCUMENT }";
 constexpr char kReset[] =
     "document_end: 3 routing { segment_boundaries: DOCUMENT reset_at_documents: true }";
@@ -230,6 +231,11 @@ INSTANTIATE_TEST_SUITE_P(
         TransformerCase{"SelfPlain", v1::CAUSAL_SEGMENT, kSelf, kPlain},
         TransformerCase{"UniformNormalized", v1::CAUSAL_SEGMENT, v1::UNIFORM},
         TransformerCase{"UniformPlain", v1::CAUSAL_SEGMENT, v1::UNIFORM, kPlain},
+        TransformerCase{.name = "DocumentMask", .attention = kMasked},
+        TransformerCase{.name = "DocumentMaskUniform",
+                        .router = v1::CAUSAL_SEGMENT,
+                        .first_segment = v1::UNIFORM,
+                        .attention = kMasked},
         TransformerCase{
             .name = "DocumentSelf", .router = v1::CAUSAL_SEGMENT, .attention = kByDocument},
         TransformerCase{.name = "DocumentUniform",

@@ -337,6 +337,21 @@ TEST(ForecastArithmeticTest, PositionsWithoutTargetNeedNoHead) {
   EXPECT_EQ(all.total_bytes(), quarter.total_bytes());
 }
 
+// "tiny" has 2 * 2 D products a key, for scores and values, three times with both backward ones.
+TEST(ForecastArithmeticTest, PositionsThatSeeFewerKeysNeedLessAttention) {
+  const v1::ModelConfig model = Preset("tiny");
+  const double length = model.sequence_length();
+  v1::ForecastRequest request;
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast open, ForecastTraining(model, request));
+  EXPECT_EQ(open.request().mean_visible_keys(), 0.5 * length);
+  request.set_mean_visible_keys(0.125 * length);
+  ASSERT_OK_AND_ASSIGN(const v1::Forecast documents, ForecastTraining(model, request));
+  const double a_key = 3.0 * 2 * 2 * model.d_model() * model.num_layers() * length;
+  EXPECT_NEAR(open.step_flops() - documents.step_flops(), 0.375 * length * a_key,
+              1e-6 * length * a_key);
+  EXPECT_EQ(open.total_bytes(), documents.total_bytes());
+}
+
 TEST(ForecastArithmeticTest, TheLargestBatchDoesNotOverflow) {
   v1::ForecastRequest request;
   request.set_world_size(2);
@@ -365,6 +380,10 @@ TEST(ForecastArithmeticTest, BadRequestsAreNamed) {
   request.set_target_share(1.5);
   EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,
                "forecast.target_share: got 1.5, expected a share up to 1");
+  request.set_target_share(1);
+  request.set_mean_visible_keys(model.sequence_length());
+  EXPECT_FAILS(ForecastTraining(model, request), absl::StatusCode::kInvalidArgument,
+               "forecast.mean_visible_keys: got 512, expected above 0, at most 256, half of the");
   v1::ModelConfig chosen = Preset("tiny/8E");
   chosen.mutable_routing()->set_router(v1::EXPERT_CHOICE_TOKEN);
   EXPECT_FAILS(ForecastTraining(chosen, {}), absl::StatusCode::kUnimplemented,

@@ -180,9 +180,11 @@ TEST(CausalAttentionGradientTest, EqualsFiniteDifferences) {
     const at::Tensor qkv = RandomLeaf({1, 6, heads.qkv_width()});
     const at::Tensor upstream = at::randn({1, 6, heads.query_width()}, at::kDouble);
     const AttentionTables tables = TablesOf(6, heads, at::TensorOptions(at::kDouble));
-    EXPECT_LT(FiniteDifferenceError([&] { return (CausalAttention(qkv, tables) * upstream).sum(); },
-                                    {qkv}, 60),
-              1e-7);
+    const at::Tensor documents = at::tensor({0, 0, 0, 3, 3, 3}, at::kInt).view({1, 6});
+    for (const at::Tensor& first : {at::Tensor(), documents}) {
+      const auto loss = [&] { return (CausalAttention(qkv, tables, first) * upstream).sum(); };
+      EXPECT_LT(FiniteDifferenceError(loss, {qkv}, 60), 1e-7) << first.defined();
+    }
   }
 }
 

@@ -9,7 +9,6 @@ first segment, with equal weights of domains (Infinity: it failed). Then it prin
 lowest mean over all runs. What an earlier call trained is found again. Needs build/bin/braid.
 """
 import argparse
-import collections
 import concurrent.futures
 import json
 import math
@@ -30,20 +29,33 @@ def braid(home, *arguments):
     return json.loads(done.stdout)
 
 
-def heldout_loss(home, sequences, run, batch, rate):
-    name = f"sweep-{sequences}-{run}-{batch}-{rate}"
-    again = braid(home, "train", "--config", pathlib.Path(home) / "runs" / run / "run.textproto",
-                  "--seed", 100, "--batch", batch, "--steps", sequences // batch,
-                  "--learning-rate", rate, "--threads", 1, "--name", name, "--request-id", name)
-    if braid(home, "status", again["id"])["state"] == "RUN_STOPPED":
-        braid(home, "resume", again["id"])
+def heldout_loss(home, name, arguments):
+    """Returns the loss of the run of that name, which is trained with the arguments if it is new."""
+    run = braid(home, "train", *arguments, "--threads", 1, "--name", name, "--request-id", name)
+    if braid(home, "status", run["id"])["state"] == "RUN_STOPPED":
+        braid(home, "resume", run["id"])
     # A rate may be too high for the run to end with finite weights.
-    subprocess.run([BIN / "braid", "--home", home, "status", again["id"], "--watch"], capture_output=True)
-    if braid(home, "status", again["id"])["state"] == "RUN_FAILED":
+    subprocess.run([BIN / "braid", "--home", home, "status", run["id"], "--watch"], capture_output=True)
+    if braid(home, "status", run["id"])["state"] == "RUN_FAILED":
         return math.inf
-    scores = braid(home, "eval", "perplexity", again["id"], "--threads", 1)
+    scores = braid(home, "eval", "perplexity", run["id"], "--threads", 1)
     return statistics.fmean(d["loss_after_first_segment"]
                             for d in scores["evaluations"][0]["domains"])
+
+
+def sweep(home, slots, runs):
+    """Trains (setting, rate, others of its line, name, arguments); prints lines and best rates."""
+    losses = []  # (setting, losses by rate)
+    with concurrent.futures.ThreadPoolExecutor(slots) as pool:
+        scored = pool.map(lambda run: heldout_loss(home, *run[3:]), runs)
+        for (setting, rate, others, *_), loss in zip(runs, scored):
+            if not losses or losses[-1][0] != setting:
+                losses.append((setting, {}))
+            losses[-1][1].setdefault(rate, []).append(loss)
+            print(json.dumps({**others, **setting, "rate": rate, "loss": loss}), flush=True)
+    for setting, by_rate in losses:
+        means = {rate: statistics.fmean(values) for rate, values in by_rate.items()}
+        print(json.dumps({**setting, "best_rate": min(means, key=means.get), "mean_losses": means}))
 
 
 def main():
@@ -56,17 +68,12 @@ def main():
     parser.add_argument("--slots", type=int, default=os.cpu_count())
     parser.add_argument("runs", nargs="+", metavar="RUN")
     asked = parser.parse_args()
-    work = [(int(batch), rate, run) for batch in asked.batches.split(",")
-            for rate in asked.rates.split(",") for run in asked.runs]
-    losses = collections.defaultdict(dict)
-    with concurrent.futures.ThreadPoolExecutor(asked.slots) as pool:
-        scored = pool.map(lambda w: heldout_loss(asked.home, asked.sequences, w[2], w[0], w[1]), work)
-        for (batch, rate, run), loss in zip(work, scored):
-            losses[batch].setdefault(rate, []).append(loss)
-            print(json.dumps({"run": run, "batch": batch, "rate": rate, "loss": loss}), flush=True)
-    for batch, by_rate in losses.items():
-        best = min(by_rate, key=lambda rate: statistics.fmean(by_rate[rate]))
-        print(json.dumps({"batch": batch, "best_rate": best}))
+    sweep(asked.home, asked.slots, [
+        ({"batch": batch}, rate, {"run": run}, f"sweep-{asked.sequences}-{run}-{batch}-{rate}",
+         ["--config", pathlib.Path(asked.home) / "runs" / run / "run.textproto", "--seed", 100,
+          "--batch", batch, "--steps", asked.sequences // batch, "--learning-rate", rate])
+        for batch in map(int, asked.batches.split(",")) for rate in asked.rates.split(",")
+        for run in asked.runs])
 
 
 if __name__ == "__main__":

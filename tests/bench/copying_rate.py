@@ -16,13 +16,13 @@ import struct
 TOKEN_TYPES = {4: "i", 8: "H"}  # codes of the .idx file: int32 and uint16
 
 
-def instances(directory):
-    """Yields the tokens of each training instance."""
-    with open(directory / "instances.idx", "rb") as index:
+def sequences(prefix):
+    """Yields the tokens of each sequence of PREFIX.bin and PREFIX.idx."""
+    with open(f"{prefix}.idx", "rb") as index:
         index.read(17)  # magic and version
-        code, num_instances, _ = struct.unpack("<BQQ", index.read(17))
-        lengths = array.array("i", index.read(4 * num_instances))
-    with open(directory / "instances.bin", "rb") as tokens:
+        code, num_sequences, _ = struct.unpack("<BQQ", index.read(17))
+        lengths = array.array("i", index.read(4 * num_sequences))
+    with open(f"{prefix}.bin", "rb") as tokens:
         for length in lengths:
             sequence = array.array(TOKEN_TYPES[code])
             sequence.fromfile(tokens, length)
@@ -31,7 +31,7 @@ def instances(directory):
 
 def copying_rate(directory, length):
     total = repeated = 0
-    for tokens in instances(directory):
+    for tokens in sequences(directory / "instances"):
         grams = [bytes(tokens[i:i + length]) for i in range(len(tokens) - length + 1)]
         total += len(grams)
         repeated += len(grams) - len(set(grams))

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "evaluation/perplexity.h"
+#include "inference/huggingface/model_export.h"
+#include "inference/huggingface/model_import.h"
 #include "model/config/shard.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/model_path.h"
@@ -16,6 +19,7 @@
 #include "runs/starting_point.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
+#include "tests/trainer/tiny_text_run.h"
 #include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_state.h"
 
@@ -45,6 +49,19 @@ class AverageTest : public testing::Test {
     const ModelPath path = *FindModel(reference, /*strict=*/true);
     const auto model = *LoadModel(path.checkpoint, path.state.use_average);
     return {model->values().begin(), model->values().end()};
+  }
+
+  // Returns the loss of a model on the held-out windows of a dataset.
+  static double HeldOutLoss(const std::string& reference, const std::filesystem::path& dataset) {
+    v1::EvaluateRequest request;
+    request.add_models(reference);
+    request.set_dataset_dir(dataset.string());
+    request.set_num_threads(1);
+    double loss = 0;
+    EXPECT_OK(Evaluate(request, nullptr, [&](const v1::EvaluateEvent& event) {
+      if (event.has_result()) loss = event.result().evaluations(0).total().loss();
+    }));
+    return loss;
   }
 
   static std::string CheckpointOf(const RunDirectory& run, int64_t step) {
@@ -157,6 +174,28 @@ TEST_F(AverageTest, CoversWhatAFineTuningRunTrains) {
   }
   EXPECT_GT(changed, 100u);
   EXPECT_GT(between, changed / 2);
+}
+
+// The exported files are read back as a model that has the average as its weights.
+TEST_F(AverageTest, IsWhatIsExportedAndEvaluated) {
+  const auto text =
+      NewTextDataset(NewTokenizer("the cat sat on the mat and the dog ran after the cat. ", 280));
+  const RunDirectory run = TrainedOn(WithAverage(TinyDenseSpec(text, 4)));
+  const std::string plain = run.root().string(), average = plain + "@ema";
+  const auto directory = NewDirectory("exported");
+  v1::ExportRequest to_export;
+  to_export.set_model(average);
+  to_export.set_output_dir((directory / "files").string());
+  to_export.set_num_threads(1);
+  ASSERT_OK(Export(to_export));
+  v1::ImportRequest to_import;
+  to_import.set_source_dir(to_export.output_dir());
+  to_import.set_output_dir((directory / "read").string());
+  ASSERT_OK(Import(to_import));
+  EXPECT_EQ(ValuesOf(to_import.output_dir()), ValuesOf(average));
+  EXPECT_NE(ValuesOf(to_import.output_dir()), ValuesOf(plain));
+  EXPECT_DOUBLE_EQ(HeldOutLoss(average, text), HeldOutLoss(to_import.output_dir(), text));
+  EXPECT_NE(HeldOutLoss(average, text), HeldOutLoss(plain, text));
 }
 
 TEST_F(AverageTest, ImpossibleDecaysAreRefused) {

@@ -4,11 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "formats/word_boundaries.h"
+
 namespace braid {
 namespace {
-
-// U+2581, the symbol that SentencePiece uses for a space.
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
 // Scales `bytes` so that they sum to `total`, rounding the running sum.
 void Scale(int64_t total, std::span<int32_t> bytes) {

@@ -15,13 +15,13 @@
 #include "base/utf8.h"
 #include "formats/protobuf_wire.h"
 #include "formats/sentencepiece_settings.h"
+#include "formats/word_boundaries.h"
 
 namespace braid {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::string_view kJsonSpaceSymbol = "\xE2\x96\x81";
 constexpr uint64_t kNormalPiece = 1, kUnknownPiece = 2, kControlPiece = 3, kBytePiece = 6;
 
 absl::Status NotExpressible(const std::string& got, std::string_view expected) {
@@ -156,15 +156,15 @@ OrderedJson Replacement(std::string_view pattern, std::string_view content) {
 }
 
 OrderedJson TextNormalizer() {
-  const OrderedJson prepend = {{"type", "Prepend"}, {"prepend", std::string(kJsonSpaceSymbol)}};
+  const OrderedJson prepend = {{"type", "Prepend"}, {"prepend", std::string(kSpaceSymbol)}};
   return {{"type", "Sequence"},
-          {"normalizers", OrderedJson::array({prepend, Replacement(" ", kJsonSpaceSymbol)})}};
+          {"normalizers", OrderedJson::array({prepend, Replacement(" ", kSpaceSymbol)})}};
 }
 
 OrderedJson TokenDecoder() {
   const OrderedJson strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
   return {{"type", "Sequence"},
-          {"decoders", OrderedJson::array({Replacement(kJsonSpaceSymbol, " "),
+          {"decoders", OrderedJson::array({Replacement(kSpaceSymbol, " "),
                                            {{"type", "ByteFallback"}},
                                            {{"type", "Fuse"}},
                                            strip})}};

@@ -15,8 +15,6 @@
 namespace braid {
 namespace {
 
-// U+2581, which stands for a space in pieces.
-constexpr std::string_view kTokenizerSpaceSymbol = "\xE2\x96\x81";
 constexpr size_t kBytePieceSize = std::string_view("<0x0A>").size();
 
 // Receives a text, or the message of a call that failed.
@@ -69,7 +67,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(const SentencePieceApi* api, void
       model_(model),
       word_boundaries_(word_boundaries) {
   newline_ = EncodePlain("\n");
-  space_symbol_ = BytePieces(kTokenizerSpaceSymbol);
+  space_symbol_ = BytePieces(kSpaceSymbol);
 }
 
 SentencePieceTokenizer::~SentencePieceTokenizer() { api_->free(model_); }
@@ -85,12 +83,12 @@ std::vector<int32_t> SentencePieceTokenizer::EncodePlain(std::string_view text) 
 // A literal U+2581 would be decoded as a space, so it is encoded as bytes. The text after one is
 // encoded after a newline, which no piece crosses, so that it gets no dummy space.
 std::vector<int32_t> SentencePieceTokenizer::Encode(std::string_view text) const {
-  size_t symbol = text.find(kTokenizerSpaceSymbol);
+  size_t symbol = text.find(kSpaceSymbol);
   if (symbol == std::string_view::npos || !space_symbol_) return EncodePlain(text);
   std::vector<int32_t> ids = EncodePlain(text.substr(0, symbol));
   while (symbol != std::string_view::npos) {
-    const size_t start = symbol + kTokenizerSpaceSymbol.size();
-    symbol = text.find(kTokenizerSpaceSymbol, start);
+    const size_t start = symbol + kSpaceSymbol.size();
+    symbol = text.find(kSpaceSymbol, start);
     ids.insert(ids.end(), space_symbol_->begin(), space_symbol_->end());
     const auto part =
         EncodePlain(absl::StrCat("\n", std::string(text.substr(start, symbol - start))));
@@ -143,9 +141,9 @@ int32_t SentencePieceTokenizer::TextBytes(int32_t id) const {
   const std::string piece = Piece(id);
   if (piece.size() == kBytePieceSize && piece.starts_with("<0x") && piece.ends_with(">")) return 1;
   size_t bytes = piece.size();
-  for (size_t at = piece.find(kTokenizerSpaceSymbol); at != std::string::npos;
-       at = piece.find(kTokenizerSpaceSymbol, at + kTokenizerSpaceSymbol.size())) {
-    bytes -= kTokenizerSpaceSymbol.size() - 1;
+  for (size_t at = piece.find(kSpaceSymbol); at != std::string::npos;
+       at = piece.find(kSpaceSymbol, at + kSpaceSymbol.size())) {
+    bytes -= kSpaceSymbol.size() - 1;
   }
   return static_cast<int32_t>(bytes);
 }

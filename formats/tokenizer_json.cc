@@ -243,14 +243,6 @@ absl::Status ParseAddedTokens(const Json& root, const std::string& file, Tokeniz
   return absl::OkStatus();
 }
 
-// Returns the content of a token in tokenizer_config.json: a string, or an object that contains
-// one.
-std::optional<std::string> TokenContent(const Json& token) {
-  const Json& content = token.is_object() ? FieldOf(token, "content") : token;
-  if (!content.is_string()) return std::nullopt;
-  return content.get<std::string>();
-}
-
 template <size_t size>
 std::optional<std::string> ChooseToken(const Json& named,
                                        const std::array<const char*, size>& known,
@@ -387,6 +379,12 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const File
     ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, config));
   }
   return TokenizerFile{file, std::move(bytes)};
+}
+
+std::optional<std::string> TokenContent(const Json& token) {
+  const Json& content = token.is_object() ? FieldOf(token, "content") : token;
+  if (!content.is_string()) return std::nullopt;
+  return content.get<std::string>();
 }
 
 std::string ForOtherPrograms(std::string_view stored) {

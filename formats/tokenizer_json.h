@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,6 +61,10 @@ struct TokenizerFile {
 using FileReader = std::function<absl::StatusOr<std::string>(const std::filesystem::path& path)>;
 absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::filesystem::path& path,
                                                 const FileReader& read);
+
+// Returns the content of a token that the files of a tokenizer name: a string, or an object that
+// contains one.
+std::optional<std::string> TokenContent(const nlohmann::json& token);
 
 // Returns a stored tokenizer.json without the field "braid", which other programs refuse.
 std::string ForOtherPrograms(std::string_view stored);

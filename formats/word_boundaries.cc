@@ -11,7 +11,6 @@
 namespace braid {
 namespace {
 
-constexpr std::string_view kWordBoundariesSpaceSymbol = "\xE2\x96\x81";
 // Candidates for `mark`, characters that are rare in texts; the first that no piece joins is used.
 constexpr std::string_view kMarks = "\n\t\r\x01\x02\x03";
 
@@ -37,9 +36,9 @@ bool Allows(const SentencePieceSettings& settings) {
 std::string Spelled(std::string_view piece) {
   std::string text;
   while (!piece.empty()) {
-    const bool space = piece.starts_with(kWordBoundariesSpaceSymbol);
+    const bool space = piece.starts_with(kSpaceSymbol);
     text += space ? ' ' : piece.front();
-    piece.remove_prefix(space ? kWordBoundariesSpaceSymbol.size() : 1);
+    piece.remove_prefix(space ? kSpaceSymbol.size() : 1);
   }
   return text;
 }
@@ -61,8 +60,7 @@ void AddPiece(const Piece& piece, int32_t id, WordBoundaries* boundaries) {
   // later.
   constexpr uint64_t kNormal = 1, kUserDefined = 4, kUnused = 5;
   if (piece.type != kNormal && piece.type != kUserDefined && piece.type != kUnused) return;
-  if (piece.text == kWordBoundariesSpaceSymbol && piece.type != kUnused)
-    boundaries->space_token = id;
+  if (piece.text == kSpaceSymbol && piece.type != kUnused) boundaries->space_token = id;
   const std::string text = Spelled(piece.text);
   for (size_t i = 1; i < text.size(); ++i) {
     const auto before = static_cast<uint8_t>(text[i - 1]), after = static_cast<uint8_t>(text[i]);

@@ -17,6 +17,9 @@
 
 namespace braid {
 
+// U+2581, which stands for a space in the pieces of SentencePiece models.
+inline constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
+
 struct WordBoundaries {
   // False if the model is not known to allow cuts: not BPE, a normalizer that rewrites text, no
   // dummy space before a text, no byte fallback (runs of unknown characters then become one token),

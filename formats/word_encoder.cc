@@ -4,12 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "formats/word_boundaries.h"
+
 namespace braid {
-namespace {
-
-constexpr std::string_view kWordEncoderSpaceSymbol = "\xE2\x96\x81";
-
-}  // namespace
 
 WordEncoder::WordEncoder(const Tokenizer& tokenizer, size_t max_bytes)
     : tokenizer_(tokenizer), cache_(max_bytes) {
@@ -33,7 +30,7 @@ void WordEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
   if (has_pieces) return EncodeWaiting(ids);
   // The tokenizer handles a literal U+2581 specially, and an empty text has no dummy space.
   const bool cut = tokenizer_.word_boundaries() != nullptr && !text.empty() &&
-                   text.find(kWordEncoderSpaceSymbol) == std::string_view::npos;
+                   text.find(kSpaceSymbol) == std::string_view::npos;
   if (cut) return EncodeCut(text, ids);
   const std::vector<int32_t> whole = tokenizer_.Encode(text);
   ids->insert(ids->end(), whole.begin(), whole.end());

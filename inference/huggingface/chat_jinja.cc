@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "formats/word_boundaries.h"
 
 namespace braid {
 namespace {
@@ -23,7 +24,7 @@ std::string Quoted(std::string_view text) {
 // Returns whether the tokenizer puts a space before a text, as SentencePiece models do.
 bool AddsSpace(const Tokenizer& tokenizer) {
   const std::vector<int32_t> tokens = tokenizer.Encode("a");
-  return !tokens.empty() && tokenizer.Piece(tokens[0]).starts_with("\u2581");
+  return !tokens.empty() && tokenizer.Piece(tokens[0]).starts_with(kSpaceSymbol);
 }
 
 // Writes expressions one after the other and knows whether the last one was a control token.

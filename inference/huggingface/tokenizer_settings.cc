@@ -34,13 +34,6 @@ absl::StatusOr<Json> ReadTokenizerConfig(const std::filesystem::path& tokenizer)
   return ParseStrictJsonObject(*text, kSettingsDeepestLevel, path);
 }
 
-// The text of a token: a string, or an object with one.
-std::optional<std::string> TextOfToken(const Json& token) {
-  const Json text = token.is_object() ? SettingOf(token, "content") : token;
-  if (!text.is_string()) return std::nullopt;
-  return text.get<std::string>();
-}
-
 // Returns the token that a post-processor of tokenizer.json puts before a text.
 std::optional<std::string> TokenBeforeText(const Json& processor) {
   for (const Json& part : SettingOf(processor, "processors")) {
@@ -48,7 +41,7 @@ std::optional<std::string> TokenBeforeText(const Json& processor) {
   }
   const Json single = SettingOf(processor, "single");
   if (!single.is_array() || single.empty()) return std::nullopt;
-  return TextOfToken(SettingOf(SettingOf(single[0], "SpecialToken"), "id"));
+  return TokenContent(SettingOf(SettingOf(single[0], "SpecialToken"), "id"));
 }
 
 // Returns the text of the field chat_template; nullopt without one.
@@ -79,7 +72,7 @@ absl::StatusOr<std::optional<std::string>> ReadChatJinja(const std::filesystem::
 absl::Status CheckEndToken(const TokenizerFile& file, const Tokenizer& parsed) {
   if (file.bytes.starts_with('{')) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
-  const std::optional<std::string> end = TextOfToken(SettingOf(config, "eos_token"));
+  const std::optional<std::string> end = TokenContent(SettingOf(config, "eos_token"));
   if (!end || parsed.FindPiece(*end) == parsed.eos_id()) return absl::OkStatus();
   const std::string own = parsed.Piece(parsed.eos_id());
   return absl::UnimplementedError(absl::StrCat(
@@ -94,7 +87,7 @@ absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tok
   const Json stated = SettingOf(config, "add_bos_token");
   if (stated == Json(false)) return v1::START_WITH_NONE;
   const bool named_eos =
-      TextOfToken(SettingOf(config, "bos_token")) == parsed.Piece(parsed.eos_id());
+      TokenContent(SettingOf(config, "bos_token")) == parsed.Piece(parsed.eos_id());
   if (named_eos && stated == Json(true)) return v1::START_WITH_EOS;
   if (parsed.bos_id() < 0) return v1::START_WITH_NONE;
   if (stated == Json(true) || !file.bytes.starts_with('{')) return v1::START_WITH_BOS;

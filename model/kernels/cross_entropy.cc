@@ -180,35 +180,18 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
   }
 };
 
-// The log-probabilities of both passes for a chunk, and the gradients of its losses.
-struct PairedChunk {
-  at::Tensor log_p, log_q, divergence;  // [n, V] twice, [n]
-
-  // The gradient of the divergence with respect to the logits of the pass `own`: with
-  // S = sum (p - q)(log p - log q), dS/dlogits_p = p (log p - log q) + p - q - p KL(p | q).
-  static at::Tensor LogitGradient(const at::Tensor& own, const at::Tensor& other) {
-    const at::Tensor p = own.exp(), ratio = own - other;
-    return p * (ratio - (p * ratio).sum(1, /*keepdim=*/true)) + p - other.exp();
-  }
-};
-
-PairedChunk PairedChunkOf(const at::Tensor& first, const at::Tensor& second,
-                          const at::Tensor& head) {
-  const at::Tensor p = at::log_softmax(at::mm(first, head.t()), 1);
-  const at::Tensor q = at::log_softmax(at::mm(second, head.t()), 1);
-  return {p, q, 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(1)};
-}
-
-// As CrossEntropyFunction, for pairs of rows.
+// As CrossEntropyFunction, for pairs of rows. With the probabilities p and q of the passes, the
+// divergence is S / 2 for S = sum (p - q)(log p - log q), and
+// dS/dlogits_p = p (log p - log q - KL(p | q)) + p - q.
 class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
                                const at::Tensor& head, const at::Tensor& targets, double scale,
                                double c) {
     const ScopedPhase phase(Phase::kHead);
-    // Half of the rows, because the logits of both passes exist at the same time.
-    const int64_t tokens = targets.size(0), rows = HeadChunkTokens(head.size(0)) / 2;
-    at::Tensor losses = at::zeros({tokens}, hidden.options());
+    // A quarter of the rows, because four arrays [rows, V] exist at the same time.
+    const int64_t tokens = targets.size(0), rows = HeadChunkTokens(head.size(0)) / 4;
+    at::Tensor losses = at::empty({tokens}, hidden.options());
     at::Tensor divergences = at::empty_like(losses);
     at::Tensor dhidden = at::empty_like(hidden), dhead = at::zeros_like(head);
     for (int64_t start = 0; start < tokens; start += rows) {
@@ -216,20 +199,29 @@ class ConsistencyFunction : public torch::autograd::Function<ConsistencyFunction
       const at::Tensor first = hidden.narrow(0, start, n);
       const at::Tensor second = hidden.narrow(0, tokens + start, n);
       const at::Tensor own = targets.narrow(0, start, n), index = own.unsqueeze(1);
-      const PairedChunk pair = PairedChunkOf(first, second, head);
-      divergences.narrow(0, start, n).copy_(pair.divergence);
-      const auto add = [&](const at::Tensor& log_own, const at::Tensor& log_other,
+      at::Tensor p = at::log_softmax(at::mm(first, head.t()), 1);
+      at::Tensor q = at::log_softmax(at::mm(second, head.t()), 1);
+      at::Tensor log_ratio = p - q;
+      losses.narrow(0, start, n).copy_((LossesOf(p, own) + LossesOf(q, own)).mul_(0.5));
+      p.exp_();
+      q.exp_();
+      divergences.narrow(0, start, n).copy_((p - q).mul_(log_ratio).sum(1).mul_(0.5));
+      const auto add = [&](const at::Tensor& mine, const at::Tensor& other,
                            const at::Tensor& rows_of, int64_t place) {
-        losses.narrow(0, start, n).add_(LossesOf(log_own, own), 0.5);
-        at::Tensor gradient =
-            log_own.exp().scatter_add_(1, index, at::full_like(index, -1, log_own.options()));
-        gradient.add_(PairedChunk::LogitGradient(log_own, log_other), c).mul_(0.5 * scale);
+        at::Tensor gradient = mine * log_ratio;
+        const at::Tensor one_way = gradient.sum(1, /*keepdim=*/true);
+        at::sub_out(gradient, log_ratio, one_way);
+        // mine - one hot + c dS/dlogits
+        gradient.add_(1).mul_(c).add_(1).mul_(mine).sub_(other, c);
+        gradient.scatter_add_(1, index, at::full_like(index, -1, mine.options()));
+        gradient.mul_(0.5 * scale);
         dhead.addmm_(gradient.t(), rows_of);
         at::Tensor out = dhidden.narrow(0, place, n);
         at::mm_out(out, gradient, head);
       };
-      add(pair.log_p, pair.log_q, first, start);
-      add(pair.log_q, pair.log_p, second, tokens + start);
+      add(p, q, first, start);
+      log_ratio.neg_();
+      add(q, p, second, tokens + start);
     }
     context->save_for_backward({dhidden, dhead});
     context->mark_non_differentiable({losses, divergences});

@@ -1,6 +1,7 @@
 // Compares predicted activations with what the tensor library allocates.
 #include "model/config/activation_memory.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
 #include "model/kernels/fused_ffn.h"
+#include "model/kernels/fused_ffn_function.h"
+#include "model/kernels/routed_ffn_function.h"
 #include "model/kernels/scratch.h"
 #include "model/language_model.h"
 #include "tests/model/tensor_bytes.h"
@@ -273,6 +276,67 @@ TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {
       }
     }
   }
+}
+
+// Both passes are held, but of the logits only as much as with a plain loss.
+TEST(ActivationMemoryTest, OfAConsistencyLossIsWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const int64_t batch_size : {1, 3}) {
+    v1::ModelConfig config = ActivationConfig(8, 6000, v1::TOKEN_CHOICE);
+    config.mutable_routing()->clear_token();
+    config.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::RANDOM);
+    config.set_consistency_loss(2);
+    config = ResolveModelConfig(config).value();
+    const ActivationMemory memory = ActivationsOf(config, batch_size);
+    const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+    EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, batch_size)), 1, 0.1)
+        << batch_size;
+  }
+}
+
+// Dropout keeps the key of a token, 8 bytes, where a mask would take a byte per hidden unit.
+TEST(ActivationMemoryTest, OfDropoutIsThatWithoutAMask) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  for (const auto router : {v1::DENSE, v1::TOKEN_CHOICE}) {
+    const v1::ModelConfig plain = ActivationConfig(router == v1::DENSE ? 1 : 8, 300, router);
+    v1::ModelConfig dropping = plain;
+    dropping.mutable_dropout()->set_rate(0.1);
+    dropping = ResolveModelConfig(dropping).value();
+    const ActivationMemory memory = ActivationsOf(dropping, 2);
+    const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+    const int64_t measured = PeakBytes(dropping, 2);
+    EXPECT_NEAR(foreseen / static_cast<double>(measured), 1, 0.1) << v1::Router_Name(router);
+    const int64_t layer_tokens = int64_t{4} * 2 * 512;
+    EXPECT_LT(measured - PeakBytes(plain, 2), 16 * layer_tokens) << v1::Router_Name(router);
+  }
+}
+
+// Returns the bytes that a forward pass leaves for backward beside its arguments and its result.
+template <class Forward>
+int64_t KeptBytes(const Forward& forward) {
+  const auto counter = std::make_shared<TensorBytes>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+  const at::Tensor y = forward();
+  return counter->now() - static_cast<int64_t>(y.nbytes());
+}
+
+TEST(ActivationMemoryTest, RoutedFfnKeepsTheShareOfTheDenseOne) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  constexpr int64_t kTokens = 200, kWidth = 48, kUnits = 24, kActive = 4;
+  const auto leaf = [](at::IntArrayRef shape) -> at::Tensor {
+    return at::rand(shape).requires_grad_();
+  };
+  const at::Tensor x = leaf({kTokens, kWidth}), weights = leaf({kTokens, kActive});
+  const at::Tensor chosen = at::arange(kActive, at::kInt).repeat({kTokens, 1});
+  const auto routed = [&](int64_t experts) {
+    const SoftExperts split = {leaf({2, experts, kUnits, kWidth}), leaf({experts, kUnits, kWidth})};
+    return KeptBytes([&] { return FusedRoutedFfn(x, chosen, weights, split); });
+  };
+  const at::Tensor gate_up = leaf({2 * 16 * kUnits, kWidth}), down = leaf({16 * kUnits, kWidth});
+  const int64_t dense = KeptBytes([&] { return FusedFfn(x, {}, gate_up, down); });
+  const double share = static_cast<double>(routed(16)) / static_cast<double>(dense);
+  EXPECT_NEAR(share / (kActive / 16.0), 1, 0.02);
+  EXPECT_EQ(routed(64), routed(16)) << "no tensor grows with the number of experts";
 }
 
 // The kernel keeps k/N of what a dense FFN keeps, and the gate little beside it.

@@ -256,6 +256,29 @@ TEST(ConsistencyCrossEntropyTest, EqualsItsDefinitionAndIsSymmetric) {
   EXPECT_LT(run(equal).divergence.abs().max().item<double>(), 1e-15);
 }
 
+// More rows than one chunk: the parts have one chunk each.
+TEST(ConsistencyCrossEntropyTest, IsTheSumOverPartsOfTheTokens) {
+  at::manual_seed(4);
+  constexpr int64_t kTokens = 300, kPart = 100, kVocabulary = 1200;
+  const at::Tensor hidden = RandomLeaf({2 * kTokens, 4}), head = RandomLeaf({kVocabulary, 4});
+  const at::Tensor targets = at::randint(0, kVocabulary, {kTokens}, at::kLong);
+  const auto whole = [&] { return ConsistencyCrossEntropy(hidden, head, targets, 0.25, 2).total; };
+  const auto parts = [&] {
+    at::Tensor sum = at::zeros({}, at::kDouble);
+    for (int64_t start = 0; start < kTokens; start += kPart) {
+      const at::Tensor both =
+          at::cat({hidden.narrow(0, start, kPart), hidden.narrow(0, kTokens + start, kPart)});
+      sum =
+          sum + ConsistencyCrossEntropy(both, head, targets.narrow(0, start, kPart), 0.25, 2).total;
+    }
+    return sum;
+  };
+  EXPECT_NEAR(whole().item<double>(), parts().item<double>(), 1e-9);
+  const auto got = GradientsOf(whole, {hidden, head}),
+             expected = GradientsOf(parts, {hidden, head});
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(MaxDifference(got[i], expected[i]), 1e-10) << i;
+}
+
 // More rows than one chunk, with ignored targets, whose hidden states may be no numbers.
 TEST(CrossEntropyTest, HighestOutputsAreThoseOfTokensWithTarget) {
   at::manual_seed(15);

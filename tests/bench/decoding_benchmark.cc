@@ -5,7 +5,8 @@
 //
 //   braid-bench-decoding --preset small --layers 4 --json decoding.json
 //
-// The weights are those of a new model, since they do not affect the time.
+// The weights are those of a new model, since they do not affect the time. "bars" has the figure of
+// the 8 sequences that is wanted to be 1 or more; the exit code is 1 if it is not.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -22,6 +23,7 @@
 #include "model/config/model_config.h"
 #include "model/language_model.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench/bars.h"
 #include "tests/bench/or_exit.h"
 
 namespace braid {
@@ -206,12 +208,13 @@ nlohmann::json MeasureModel(const Settings& s, int num_experts) {
   return report;
 }
 
-void Run(const Settings& s) {
+int Run(const Settings& s) {
   SetModelThreads(s.threads);
   nlohmann::json report = {{"preset", s.preset},       {"layers", s.layers}, {"threads", s.threads},
                            {"blas", BlasCoreName()},   {"shots", s.shots},   {"choices", s.choices},
                            {"choice_tokens", s.choice}};
   for (int count : {1, 8}) report["routed"].push_back(MeasureRouted(s, count));
+  report["bars"]["routed_8_over_dense"] = AtLeast(report["routed"][1]["routed_over_dense"], 1);
   if (!s.only_routed) {
     report["dense"] = MeasureModel(s, 1);
     report["moe8"] = MeasureModel(s, 8);
@@ -219,6 +222,7 @@ void Run(const Settings& s) {
   const std::string text = report.dump(2) + "\n";
   std::cout << text;
   if (!s.json.empty()) std::ofstream(s.json) << text;
+  return ExitCodeOf(report["bars"]);
 }
 
 }  // namespace
@@ -244,6 +248,5 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--only-routed", s.only_routed, "Leave out all but token-routed experts");
   CLI11_PARSE(app, argc, argv);
-  braid::Run(s);
-  return 0;
+  return braid::Run(s);
 }

@@ -5,6 +5,7 @@
 // The rows are normal random numbers around 32 random directions. Prints one line of JSON: seconds
 // until no round lowers the cost (at most --rounds rounds), those of one assignment of random
 // costs, and those of putting the units of the three matrices of the FFN back into their places.
+// "bars" has the figures that are wanted to be below a limit; the exit code is 1 if one is not.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
@@ -17,6 +18,7 @@
 #include "conversion/balanced_clusters.h"
 #include "conversion/unit_order.h"
 #include "retrieval/parallel_for.h"
+#include "tests/bench/bars.h"
 #include "tests/bench/or_exit.h"
 
 namespace braid {
@@ -63,7 +65,7 @@ double SecondsOfRecompose(const Settings& settings, std::span<const float> rows)
   });
 }
 
-void Measure(const Settings& settings) {
+int Measure(const Settings& settings) {
   SetRetrievalThreads(settings.threads);
   const std::vector<float> rows = Rows(settings);
   BalancedClusters clusters;
@@ -78,6 +80,9 @@ void Measure(const Settings& settings) {
   std::vector<double> prices(settings.experts, 0);
   const double assignment =
       Seconds([&] { AssignBalanced(costs, settings.units, settings.experts, &prices); });
+  // The last round, which does not lower the cost, has none.
+  const nlohmann::json bars = {{"seconds", AtMost(all, 20)},
+                               {"rounds", AtMost(clusters.costs.size(), settings.rounds - 1)}};
   std::cout << nlohmann::json{{"units", settings.units},
                               {"dimension", settings.dimension},
                               {"experts", settings.experts},
@@ -87,8 +92,10 @@ void Measure(const Settings& settings) {
                               {"first_cost", clusters.costs.front()},
                               {"last_cost", clusters.costs.back()},
                               {"assignment_seconds", assignment},
-                              {"recompose_seconds", SecondsOfRecompose(settings, rows)}}
+                              {"recompose_seconds", SecondsOfRecompose(settings, rows)},
+                              {"bars", bars}}
             << std::endl;
+  return ExitCodeOf(bars);
 }
 
 }  // namespace
@@ -104,6 +111,5 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", settings.rounds, "Rounds at most")->capture_default_str();
   app.add_option("--threads", settings.threads, "Threads")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  braid::Measure(settings);
-  return 0;
+  return braid::Measure(settings);
 }

@@ -35,6 +35,47 @@ double CostOf(const std::vector<float>& costs, const std::vector<int32_t>& clust
   return sum;
 }
 
+// Points of length 1, [n, dimension], and the squared distances of each to each mean.
+struct UnitPoints {
+  UnitPoints(const std::vector<float>& points, int64_t width) : dimension(width), values(points) {
+    for (size_t i = 0; i < values.size(); i += dimension) {
+      double squares = 0;
+      for (int64_t k = 0; k < dimension; ++k) squares += double{values[i + k]} * values[i + k];
+      for (int64_t k = 0; k < dimension; ++k) {
+        values[i + k] = static_cast<float>(values[i + k] / std::sqrt(squares));
+      }
+    }
+  }
+
+  // Returns the means of the clusters, [num_clusters, dimension].
+  std::vector<double> MeansOf(const std::vector<int32_t>& cluster_of, int32_t num_clusters) const {
+    const double size = static_cast<double>(cluster_of.size()) / num_clusters;
+    std::vector<double> means(num_clusters * dimension);
+    for (size_t i = 0; i < values.size(); ++i) {
+      means[cluster_of[i / dimension] * dimension + i % dimension] += values[i] / size;
+    }
+    return means;
+  }
+
+  // Returns [n, means].
+  std::vector<float> DistancesTo(const std::vector<double>& means) const {
+    std::vector<float> distances;
+    for (size_t i = 0; i < values.size(); i += dimension) {
+      for (size_t j = 0; j < means.size(); j += dimension) {
+        double squares = 0;
+        for (int64_t k = 0; k < dimension; ++k) {
+          squares += std::pow(values[i + k] - means[j + k], 2);
+        }
+        distances.push_back(static_cast<float>(squares));
+      }
+    }
+    return distances;
+  }
+
+  int64_t dimension;
+  std::vector<float> values;
+};
+
 // The minimum by the Hungarian method (Kuhn 1955, in the O(n^3) form with potentials), each cluster
 // repeated once for each of its places.
 double MinimumByHungarianMethod(const std::vector<float>& costs, int n, int num_clusters) {
@@ -104,14 +145,41 @@ TEST(BalancedClustersTest, AssignmentCostsAsMuchAsTheHungarianMethods) {
   }
 }
 
-TEST(BalancedClustersTest, SizesAreEqualAndTheCostNeverRises) {
+TEST(BalancedClustersTest, AssignmentToRealMeansCostsAsMuchAsTheHungarianMethods) {
+  for (const int32_t num_clusters : {8, 32}) {
+    const UnitPoints points(RandomNumbers(128 * 12, num_clusters), 12);
+    const auto first = points.values.begin();
+    const std::vector<float> costs = points.DistancesTo({first, first + num_clusters * 12});
+    std::vector<double> prices(num_clusters, 0);
+    const auto cluster_of = AssignBalanced(costs, 128, num_clusters, &prices);
+    EXPECT_NEAR(CostOf(costs, cluster_of, num_clusters),
+                MinimumByHungarianMethod(costs, 128, num_clusters), 1e-5);
+  }
+}
+
+// The costs are computed again from the clusters of the first and of the last round.
+TEST(BalancedClustersTest, SizesAreEqualAndTheCostFallsUntilNoAssignmentLowersIt) {
   for (const int32_t num_clusters : {1, 2, 8, 64}) {
-    const auto points = RandomNumbers(512 * 16, num_clusters);
-    const auto clusters = ClusterBalanced(points, 512, 16, num_clusters, {.seed = 7});
+    const auto numbers = RandomNumbers(512 * 16, num_clusters);
+    const UnitPoints points(numbers, 16);
+    const auto run = [&](int max_rounds) {
+      return ClusterBalanced(numbers, 512, 16, num_clusters, {.seed = 7, .max_rounds = max_rounds});
+    };
+    const auto distances_of = [&](const BalancedClusters& clusters) {
+      return points.DistancesTo(points.MeansOf(clusters.cluster_of, num_clusters));
+    };
+    const auto clusters = run(1000), begun = run(1);
     ASSERT_TRUE(clusters.ok()) << clusters.status();
     EXPECT_THAT(SizesOf(clusters->cluster_of, num_clusters), Each(512 / num_clusters));
-    EXPECT_TRUE(std::ranges::is_sorted(clusters->costs, std::greater<>()));
-    EXPECT_FALSE(clusters->costs.empty());
+    const std::vector<double>& costs = clusters->costs;
+    ASSERT_FALSE(costs.empty());
+    EXPECT_TRUE(std::ranges::is_sorted(costs, std::greater<>()));
+    EXPECT_NEAR(CostOf(distances_of(*begun), begun->cluster_of, num_clusters), costs[0], 1e-3);
+    const std::vector<float> distances = distances_of(*clusters);
+    EXPECT_NEAR(CostOf(distances, clusters->cluster_of, num_clusters), costs.back(), 1e-3);
+    std::vector<double> prices(num_clusters, 0);
+    const auto again = AssignBalanced(distances, 512, num_clusters, &prices);
+    EXPECT_GT(CostOf(distances, again, num_clusters), costs.back() - 1e-3);
   }
 }
 

@@ -121,6 +121,11 @@ TEST(GateTest, ChangingATokenChangesNoLogitBeforeIt) {
   }
 }
 
+// Returns the logits of one position.
+std::vector<float> LogitsAt(const std::vector<float>& logits, int64_t position) {
+  return {logits.begin() + position * kVocab, logits.begin() + (position + 1) * kVocab};
+}
+
 TEST(GateTest, DecoderAndContinuationsEqualTheFullPass) {
   for (const v1::ModelConfig& config : EveryGate()) {
     const auto model = GatedModel(config);
@@ -132,7 +137,7 @@ TEST(GateTest, DecoderAndContinuationsEqualTheFullPass) {
     const auto scores =
         decoder->ScoreContinuations(std::vector<std::vector<int32_t>>{next}).value();
     for (int64_t t = 9;; ++t) {
-      const std::vector<float> row(full.begin() + (t - 1) * kVocab, full.begin() + t * kVocab);
+      const std::vector<float> row = LogitsAt(full, t - 1);
       ASSERT_LT(MaxDifference(logits, row), 1e-4) << t;
       if (t < 12) {
         double sum = 0;
@@ -141,6 +146,22 @@ TEST(GateTest, DecoderAndContinuationsEqualTheFullPass) {
       }
       if (t == kLength) break;
       logits = decoder->Step(tokens[t]).value();
+    }
+    // The same decoder, with another sequence that begins as this one does, and a second decoder.
+    std::vector<int32_t> other = tokens;
+    other[6] = (other[6] + 1) % kVocab;
+    const std::vector<float> full_other = model->Logits(other, 1).value();
+    logits = decoder->Prefill(std::span(other).first(9)).value();
+    EXPECT_EQ(decoder->reused_tokens(), 6);
+    EXPECT_LT(MaxDifference(logits, LogitsAt(full_other, 8)), 1e-4);
+    const auto second = model->NewDecoder(MergeMode::kSegment);
+    ASSERT_TRUE(second->Prefill(std::span(tokens).first(12)).ok());
+    Decoder* const both[] = {decoder.get(), second.get()};
+    for (int64_t t = 9; t < 12; ++t) {
+      const auto rows =
+          model->StepTogether(both, std::vector<int32_t>{other[t], tokens[t + 3]}).value();
+      EXPECT_LT(MaxDifference(rows[0], LogitsAt(full_other, t)), 1e-4) << t;
+      EXPECT_LT(MaxDifference(rows[1], LogitsAt(full, t + 3)), 1e-4) << t;
     }
   }
 }

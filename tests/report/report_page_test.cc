@@ -101,6 +101,28 @@ TEST(ReportPageTest, ShowsExpertHealthOfTheLayersThatHaveExperts) {
                           Not(HasSubstr("layer 4"))));
 }
 
+TEST(ReportPageTest, ShowsTheLoadsOfExpertsThatTokensChoose) {
+  std::vector<ReportRun> runs = {SyntheticRuns()[1]};
+  EXPECT_THAT(RenderReport(runs), Not(HasSubstr("busiest")));
+  runs[0].spec.mutable_model()->mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  for (v1::StepMetrics& step : runs[0].metrics) {
+    for (v1::LayerRouting& layer : *step.mutable_routing()) {
+      for (const double load : {0.5, 0.25, 0.125, 0.125, 0.0, 0.0, 0.0, 0.0}) layer.add_load(load);
+      layer.set_busiest_over_mean(4);
+      layer.set_starved_experts(4);
+      layer.set_load_entropy(1.25);
+    }
+  }
+  const std::string html = RenderReport(runs);
+  ExpectGoodPage(html);
+  for (const char* chart : {"Load of the busiest expert", "Entropy of loads"}) {
+    EXPECT_THAT(html, HasSubstr(std::string(chart) + " of each layer"));
+  }
+  EXPECT_THAT(html, AllOf(HasSubstr("share of pairs by expert, %"),
+                          HasSubstr("<td>3</td><td>50.0 25.0 12.5 12.5 0.0 0.0 0.0 0.0</td>"
+                                    "<td>4.00</td><td>4</td><td>1.250</td>")));
+}
+
 TEST(ReportPageTest, ShowsWhichLayersMixingLayersChoose) {
   std::vector<ReportRun> runs = SyntheticRuns();
   EXPECT_THAT(RenderReport(runs), Not(HasSubstr("<h2>Mixing of layers</h2>")));

@@ -91,6 +91,23 @@ TEST_F(MixtureRunTest, ValidationNamesDatasetsWithoutAHeldoutSplit) {
               HasSubstr("in " + datasets_[0].string() + ", " + datasets_[1].string() + "; pack"));
 }
 
+TEST_F(MixtureRunTest, TheLossIsThatOfTheOnlyDatasetOfAPhase) {
+  v1::RunSpec spec = Spec({1, 0, 0}, 8);
+  v1::SharePhase* const phase = spec.add_share_phases();
+  phase->mutable_after()->set_fraction(0.5);
+  for (const double share : {0.0, 0.0, 1.0}) phase->add_shares(share);
+  const std::vector<v1::StepMetrics> metrics = MetricsOf(Trained(*ResolveRunSpec(spec)));
+  ASSERT_EQ(metrics.size(), 8u);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    for (int d = 0; d < 3; ++d) {
+      const bool used = d == (i < 4 ? 0 : 2);
+      EXPECT_NEAR(metrics[i].datasets(d).loss(), used ? metrics[i].loss() : 0, 1e-6)
+          << "dataset " << d << " after step " << i;
+      EXPECT_EQ(metrics[i].datasets(d).num_instances(), used ? 4 : 0);
+    }
+  }
+}
+
 TEST_F(MixtureRunTest, OneDatasetTrainsAsWithoutAMixture) {
   const RunDirectory mixed = Trained(Spec({1}, 12));
   const RunDirectory plain = Trained(TinySpec(datasets_[0], 12));

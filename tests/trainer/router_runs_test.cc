@@ -26,6 +26,8 @@ struct RouterCase {
   v1::TokenRouting::Gate gate = v1::TokenRouting::GATE_UNSPECIFIED;
   double balance_loss = 0;
   bool segments_by_document = false;
+  double gate_noise = 0;
+  v1::DropoutConfig::Kind dropout = v1::DropoutConfig::KIND_UNSPECIFIED;  // none
 };
 
 void PrintTo(const RouterCase& c, std::ostream* out) { *out << c.name; }
@@ -41,6 +43,12 @@ class RouterRunsTest : public testing::TestWithParam<RouterCase> {
     if (GetParam().router == v1::TOKEN_CHOICE) {
       routing->mutable_token()->set_gate(GetParam().gate);
       routing->mutable_token()->set_balance_loss(GetParam().balance_loss);
+      routing->mutable_token()->set_gate_noise_std(GetParam().gate_noise);
+    }
+    if (GetParam().gate == v1::TokenRouting::RELU) routing->mutable_token()->set_l1_start(1e-3);
+    if (GetParam().dropout != v1::DropoutConfig::KIND_UNSPECIFIED) {
+      spec.mutable_model()->mutable_dropout()->set_kind(GetParam().dropout);
+      spec.mutable_model()->mutable_dropout()->set_rate(0.1);
     }
     if (GetParam().segments_by_document) {
       routing->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
@@ -105,6 +113,7 @@ TEST_P(RouterRunsTest, TwoRanksGiveTheCurveAndTheHealthOfOne) {
   for (size_t i = 0; i < alone.size(); ++i) {
     EXPECT_NEAR(together[i].loss(), alone[i].loss(), 1e-5 * alone[i].loss()) << i;
     EXPECT_NEAR(together[i].balance_loss(), alone[i].balance_loss(), 1e-4) << i;
+    EXPECT_DOUBLE_EQ(together[i].l1_coefficient(), alone[i].l1_coefficient()) << i;
     ASSERT_EQ(together[i].routing_size(), alone[i].routing_size());
     for (int layer = 0; layer < alone[i].routing_size(); ++layer) {
       const v1::LayerRouting &a = alone[i].routing(layer), &b = together[i].routing(layer);
@@ -154,7 +163,23 @@ INSTANTIATE_TEST_SUITE_P(
         RouterCase{"FrozenGateSecondLayer", v1::TOKEN_CHOICE, {1}, 0, v1::TokenRouting::FROZEN},
         RouterCase{
             "KeyMeanGateAfterDenseSteps", v1::TOKEN_CHOICE, {}, 0.25, v1::TokenRouting::KEY_MEAN},
-        RouterCase{"RandomGate", v1::TOKEN_CHOICE, {}, 0, v1::TokenRouting::RANDOM}),
+        RouterCase{"RandomGate", v1::TOKEN_CHOICE, {}, 0, v1::TokenRouting::RANDOM},
+        RouterCase{"ReluGate", v1::TOKEN_CHOICE, {}, 0, v1::TokenRouting::RELU},
+        RouterCase{.name = "CosineGateDropsExperts",
+                   .router = v1::TOKEN_CHOICE,
+                   .moe_layers = {},
+                   .gate = v1::TokenRouting::COSINE,
+                   .dropout = v1::DropoutConfig::EXPERTS},
+        RouterCase{.name = "HashGateDropsUnits",
+                   .router = v1::TOKEN_CHOICE,
+                   .moe_layers = {},
+                   .gate = v1::TokenRouting::HASH,
+                   .dropout = v1::DropoutConfig::BERNOULLI},
+        RouterCase{.name = "LearnedGateWithNoise",
+                   .router = v1::TOKEN_CHOICE,
+                   .moe_layers = {},
+                   .gate = v1::TokenRouting::LINEAR,
+                   .gate_noise = 0.5}),
     [](const auto& test) { return test.param.name; });
 
 }  // namespace router_runs_test

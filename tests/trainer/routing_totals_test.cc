@@ -74,6 +74,7 @@ TEST(RoutingTotalsTest, LoadsAreSharesOfTheChosenPairsWithoutPadding) {
   EXPECT_THAT(routing.load(), ElementsAre(3.0 / 6, 2.0 / 6, 1.0 / 6, 0));
   EXPECT_DOUBLE_EQ(routing.busiest_over_mean(), 2);
   EXPECT_EQ(routing.starved_experts(), 1);
+  EXPECT_NEAR(routing.load_entropy(), std::log(2) / 2 + std::log(3) / 3 + std::log(6) / 6, 1e-12);
 }
 
 TEST(RoutingTotalsTest, WhatIsNotFiniteIsNeverActive) {

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -153,19 +154,21 @@ TEST(TokenChoiceRunsTest, ActiveExpertsGrowByTheFormulaFromFirstToLast) {
   EXPECT_EQ(active.back(), 8);
 }
 
-TEST(TokenChoiceRunsTest, ResumeAtAnyStepOfTheGrowthIsBitExact) {
+TEST(TokenChoiceRunsTest, ResumeWhereTheNumberOfExpertsChangesIsBitExact) {
   const fs::path dataset = NewDirectory("data");
   WriteTinyDataset(dataset);
   const v1::RunSpec spec = GrowingSpec(dataset, 16, 2);
   const RunDirectory whole(NewDirectory("run"));
   ASSERT_EQ(*TrainAlone(whole, spec), TrainingOutcome::kComplete);
-  for (const int stop : {1, 6, 9}) {
+  const std::vector<int> active = ActiveExpertsOf(whole);
+  for (const int stop : {2, 4, 9, 10}) {
+    EXPECT_EQ(active[stop] != active[stop - 1], stop != 9) << stop;
     const RunDirectory stopped(NewDirectory("run"));
     ASSERT_EQ(*TrainAlone(stopped, spec, stop), TrainingOutcome::kInterrupted);
     ASSERT_EQ(*TrainAlone(stopped, spec), TrainingOutcome::kComplete);
     EXPECT_EQ(LossLines(stopped), LossLines(whole)) << stop;
     EXPECT_EQ(NewestWeights(stopped), NewestWeights(whole)) << stop;
-    EXPECT_EQ(ActiveExpertsOf(stopped), ActiveExpertsOf(whole)) << stop;
+    EXPECT_EQ(ActiveExpertsOf(stopped), active) << stop;
   }
 }
 
@@ -196,10 +199,12 @@ TEST(TokenChoiceRunsTest, FrozenGateKeepsItsBytesAndHasNoMomentsOnAnyNumberOfRan
     int routers = 0;
     for (size_t i = 0; i < initial->parameters().size(); ++i) {
       const Parameter &before = initial->parameters()[i], &after = state.model->parameters()[i];
-      const auto m = std::span(state.m).subspan(offset, after.value.size());
       const bool router = after.name.ends_with("router.weight");
       EXPECT_EQ(std::ranges::equal(before.value, after.value), router) << after.name;
-      EXPECT_EQ(std::ranges::all_of(m, [](float x) { return x == 0; }), router) << after.name;
+      for (const std::vector<float>* moments : {&state.m, &state.v}) {
+        const auto own = std::span(*moments).subspan(offset, after.value.size());
+        EXPECT_EQ(std::ranges::all_of(own, [](float x) { return x == 0; }), router) << after.name;
+      }
       offset += after.value.size();
       routers += router;
     }
@@ -230,21 +235,28 @@ TEST(TokenChoiceRunsTest, MetricsShowTheLoadOfEachExpert) {
   }
 }
 
-// The real program, killed while the number grows, then evaluated with several numbers.
+// The real program, killed after a checkpoint whose next step uses one expert more, then evaluated
+// with several numbers.
 TEST(TokenChoiceRunsTest, KilledTrainerResumesToTheSameBitsAndIsEvaluatedAtAnyNumber) {
   const fs::path dataset =
       NewTextDataset(NewTokenizer("the cat sat on the mat and the dog ran after the cat. ", 280));
-  v1::RunSpec spec = GrowingSpec(dataset, 300, 2);
-  spec.mutable_checkpoint()->set_every_steps(9);
+  v1::RunSpec spec = GrowingSpec(dataset, 600, 2);
+  spec.mutable_growth()->set_until(0.8);
+  spec.mutable_checkpoint()->set_every_steps(280);
   const auto start = [&](const RunDirectory& run) { return Trainer("train", run.root()); };
   const RunDirectory whole(NewDirectory("run")), killed(NewDirectory("run"));
   for (const RunDirectory* run : {&whole, &killed}) ASSERT_TRUE(run->WriteSpec(spec).ok());
   TestProgram undisturbed = start(whole);
   ASSERT_EQ(undisturbed.Wait(), 0) << undisturbed.err();
   TestProgram victim = start(killed);
-  ASSERT_TRUE(WaitForStep(killed, 70)) << victim.err();
+  ASSERT_TRUE(WaitUntil([&] { return NewestCheckpointStep(killed.checkpoints()) > 0; },
+                        std::chrono::seconds(60)))
+      << victim.err();
   ASSERT_EQ(kill(victim.pid(), SIGKILL), 0);
   EXPECT_EQ(victim.Wait(), 128 + SIGKILL) << "it had ended before";
+  const std::vector<int> active = ActiveExpertsOf(whole);
+  EXPECT_EQ(NewestCheckpointStep(killed.checkpoints()), 280);
+  EXPECT_EQ(active[280], active[279] + 1);
   TestProgram resumed = start(killed);
   ASSERT_EQ(resumed.Wait(), 0) << resumed.err();
   EXPECT_EQ(LossLines(killed), LossLines(whole));

@@ -23,6 +23,7 @@ v1::RunSpec RandomSpec(const fs::path& dataset, v1::TokenRouting::Gate gate,
   routing->mutable_token()->set_gate(gate);
   if (gate == v1::TokenRouting::RELU) routing->mutable_token()->set_l1_start(1e-3);
   if (gate == v1::TokenRouting::RANDOM) spec.mutable_model()->set_consistency_loss(2);
+  if (gate == v1::TokenRouting::LINEAR) routing->mutable_token()->set_gate_noise_std(0.5);
   spec.mutable_upcycling()->set_dense_fraction(0);
   spec.mutable_model()->mutable_dropout()->set_kind(dropout);
   spec.mutable_model()->mutable_dropout()->set_rate(0.2);
@@ -37,7 +38,8 @@ TEST(TokenGateRunsTest, ResumeWithEveryGateAndDropoutIsBitExact) {
   using Dropout = v1::DropoutConfig;
   const fs::path dataset = NewDirectory("data");
   WriteTinyDataset(dataset);
-  const std::pair<Gate::Gate, Dropout::Kind> cases[] = {{Gate::RELU, Dropout::CONCRETE},
+  const std::pair<Gate::Gate, Dropout::Kind> cases[] = {{Gate::LINEAR, Dropout::BERNOULLI},
+                                                        {Gate::RELU, Dropout::CONCRETE},
                                                         {Gate::COSINE, Dropout::EXPERTS},
                                                         {Gate::HASH, Dropout::DROP_BLOCK},
                                                         {Gate::RANDOM, Dropout::BERNOULLI}};

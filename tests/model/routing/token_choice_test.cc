@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "model/kernels/chosen_softmax.h"
 #include "model/routing/gate_noise.h"
+#include "model/routing/training_dropout.h"
 #include "tests/model/tensor_testing.h"
 
 namespace braid {
@@ -343,6 +344,28 @@ TEST(GateNoiseTest, IsAFunctionOfItsKeysAndNothingElse) {
   EXPECT_FALSE(draw(2, 2, 0, two).equal(scores));
   EXPECT_FALSE(draw(1, 3, 0, two).equal(scores));
   EXPECT_FALSE(draw(1, 2, 1, two).equal(scores));
+}
+
+// More numbers than a thread takes at a time.
+TEST(GateNoiseTest, NumbersDoNotDependOnThreads) {
+  RoutingContext context;
+  v1::DropoutConfig dropout;
+  dropout.set_kind(v1::DropoutConfig::BERNOULLI);
+  context.dropout = &dropout;
+  const auto draw = [&] {
+    return std::vector<at::Tensor>{UniformScores(context, 3, 1000, 5),
+                                   NormalNoise(context, 3, 1000, 5),
+                                   DropoutOf(context, {}, 3, 1000, 8).keys};
+  };
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const std::vector<at::Tensor> expected = draw();
+  for (const int count : {2, 3}) {
+    at::set_num_threads(count);
+    const std::vector<at::Tensor> got = draw();
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << i;
+  }
+  at::set_num_threads(threads);
 }
 
 TEST(GateNoiseTest, UniformAndNormalNumbersHaveTheirMoments) {

@@ -11,7 +11,6 @@
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "model/config/model_config.h"
-#include "model/config/parameter_layout.h"
 #include "model/language_model.h"
 #include "tests/base/status_matchers.h"
 #include "tests/model/mixing_config.h"
@@ -99,34 +98,6 @@ TEST_F(MixedModelTest, OwnLayersAndAlphaOfOneChangeNoBit) {
       }
       EXPECT_EQ(mixed->NewDecoder(MergeMode::kSegment)->Prefill(Tokens(7)).value().size(), kVocab);
     }
-  }
-}
-
-// With alpha 0 and fixed other layers the model is one whose layers have changed places.
-TEST_F(MixedModelTest, FixedLayersAloneAreThoseLayersForEveryRouter) {
-  const std::vector<int32_t> inputs = Tokens(2 * kLength);
-  for (const v1::Router router :
-       {v1::DENSE, v1::CAUSAL_SEGMENT, v1::PREFIX, v1::EXPERT_CHOICE_SEGMENT,
-        v1::EXPERT_CHOICE_TOKEN, v1::TOKEN_CHOICE}) {
-    const auto plain = Model(MixingConfig(router, ""));
-    const auto mixed = Model(MixingConfig(router, "alpha: 0 gate: FIXED fixed: [2, 0, 1]"));
-    const auto to = ByName(*mixed);
-    for (const auto& [name, p] : ByName(*plain)) {
-      std::string place = name;
-      for (const char* pair : {"20", "01", "12"}) {
-        // Layer pair[0] of the mixed model works in the place of layer pair[1] of the plain one.
-        const std::string prefix = LayerPrefix(pair[1] - '0');
-        if (name.starts_with(prefix)) {
-          place = LayerPrefix(pair[0] - '0') + name.substr(prefix.size());
-          break;
-        }
-      }
-      std::ranges::copy(p.value, to.at(place).value.begin());
-    }
-    // The list: place 0 takes layer 2, place 1 layer 0, place 2 layer 1.
-    EXPECT_LT(MaxDifference(mixed->Logits(inputs, 2).value(), plain->Logits(inputs, 2).value()),
-              1e-4)
-        << v1::Router_Name(router);
   }
 }
 

@@ -39,45 +39,42 @@ std::vector<int32_t> SentenceLengths(int count) {
   return lengths;
 }
 
-// A batch of examples of random tokens, each of which ends with two targets.
-struct ExampleBatch {
-  std::vector<int32_t> inputs, targets, first_visible;
-  int64_t num_sequences = 0, num_examples = 0;
-
-  ExampleBatch(std::span<const int32_t> lengths,
-               const std::vector<std::vector<uint32_t>>& sequences)
-      : inputs(sequences.size() * kExampleSequence, 2),
-        targets(inputs.size(), -1),
-        first_visible(inputs.size()),
-        num_sequences(std::ssize(sequences)),
-        num_examples(std::ssize(lengths)) {
-    std::mt19937 random(3);
-    for (size_t s = 0; s < sequences.size(); ++s) {
-      const size_t first = s * kExampleSequence;
-      int32_t begin = 0;
-      for (const uint32_t example : sequences[s]) {
-        const int32_t end = begin + lengths[example];
-        for (int32_t t = begin; t < end; ++t) {
-          inputs[first + t] = static_cast<int32_t>(random() % 1000);
-          first_visible[first + t] = begin;
-          if (t >= end - 2) targets[first + t] = static_cast<int32_t>(random() % 1000);
-        }
-        begin = end;
+// Returns examples of random tokens in the given sequences, each of which ends with two targets.
+TrainingSequences ExamplesIn(const std::vector<std::vector<uint32_t>>& sequences,
+                             std::span<const int32_t> lengths) {
+  TrainingSequences result;
+  result.num_sequences = std::ssize(sequences);
+  result.num_examples = std::ssize(lengths);
+  result.inputs.assign(sequences.size() * kExampleSequence, 2);
+  result.targets.assign(result.inputs.size(), -1);
+  result.first_visible.resize(result.inputs.size());
+  std::mt19937 random(3);
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const size_t first = s * kExampleSequence;
+    int32_t begin = 0;
+    for (const uint32_t example : sequences[s]) {
+      const int32_t end = begin + lengths[example];
+      for (int32_t t = begin; t < end; ++t) {
+        result.inputs[first + t] = static_cast<int32_t>(random() % 1000);
+        result.first_visible[first + t] = begin;
+        if (t >= end - 2) result.targets[first + t] = static_cast<int32_t>(random() % 1000);
       }
-      for (int64_t t = begin; t < kExampleSequence; ++t) first_visible[first + t] = begin;
+      begin = end;
     }
+    for (int64_t t = begin; t < kExampleSequence; ++t) result.first_visible[first + t] = begin;
   }
+  return result;
+}
 
-  // Returns the seconds of a training pass for each example.
-  double SecondsOfExample(LanguageModel& model) const {
-    const double begin = ProcessorSeconds();
-    OrExit(model
-               .ForwardBackward(inputs, targets, num_sequences, 1, false, nullptr,
-                                {.first_visible = first_visible})
-               .status());
-    return (ProcessorSeconds() - begin) / static_cast<double>(num_examples);
-  }
-};
+// Returns the seconds of a training pass for each example.
+double SecondsOfExample(LanguageModel& model, const TrainingSequences& data) {
+  const double begin = ProcessorSeconds();
+  OrExit(model
+             .ForwardBackward(data.inputs, data.targets, data.num_sequences, 1, false, nullptr,
+                              {.first_visible = data.first_visible})
+             .status());
+  return (ProcessorSeconds() - begin) / static_cast<double>(data.num_examples);
+}
 
 // A vocabulary of made-up words, of which the first are the most frequent.
 class MadeUpWords {
@@ -134,6 +131,11 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+TrainingSequences PackedSentences(int count) {
+  const std::vector<int32_t> lengths = SentenceLengths(count);
+  return ExamplesIn(PackBestFit(lengths, kExampleSequence, 1), lengths);
+}
+
 PackingFigures MeasurePacking(LanguageModel& model, int rounds) {
   const std::vector<int32_t> many = SentenceLengths(5000);
   int64_t tokens = 0;
@@ -141,14 +143,13 @@ PackingFigures MeasurePacking(LanguageModel& model, int rounds) {
   const auto sequences = std::ssize(PackBestFit(many, kExampleSequence, 1));
   PackingFigures figures;
   figures.filled = static_cast<double>(tokens) / static_cast<double>(sequences * kExampleSequence);
-  const std::vector<int32_t> lengths = SentenceLengths(64);
-  const std::span<const int32_t> few = std::span(lengths).first(8);
-  const ExampleBatch packed(lengths, PackBestFit(lengths, kExampleSequence, 1)),
-      padded(few, PackSingly(std::ssize(few)));
+  const std::vector<int32_t> few = SentenceLengths(8);
+  const TrainingSequences packed = PackedSentences(64),
+                          padded = ExamplesIn(PackSingly(std::ssize(few)), few);
   std::vector<double> packed_seconds, padded_seconds;
   for (int round = 0; round <= rounds; ++round) {
-    packed_seconds.push_back(packed.SecondsOfExample(model));
-    padded_seconds.push_back(padded.SecondsOfExample(model));
+    packed_seconds.push_back(SecondsOfExample(model, packed));
+    padded_seconds.push_back(SecondsOfExample(model, padded));
   }
   figures.speed = Median(padded_seconds) / Median(packed_seconds);
   return figures;

@@ -2,6 +2,7 @@
 #ifndef BRAID_TESTS_BENCH_FINETUNE_BARS_H_
 #define BRAID_TESTS_BENCH_FINETUNE_BARS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "model/language_model.h"
@@ -13,9 +14,18 @@ double ProcessorSeconds();
 
 double Median(std::vector<double> values);
 
-// Examples as long as those of SST-2 (10 to 60 tokens) in sequences of 256: the share of positions
-// that hold tokens when packed, and the examples a second that a model trains on, packed over one
-// example a sequence.
+// Sequences of one length to train on; first_visible is empty where they hold no packed examples.
+struct TrainingSequences {
+  std::vector<int32_t> inputs, targets, first_visible;
+  int64_t num_sequences = 0, num_examples = 0;
+};
+
+// Returns examples of random tokens, as long as those of SST-2 (10 to 60 tokens) and with two
+// targets at their ends, packed into sequences of 256.
+TrainingSequences PackedSentences(int count);
+
+// For such examples: the share of positions that hold tokens when packed, and the examples a second
+// that a model trains on, packed over one example a sequence.
 struct PackingFigures {
   double filled = 0, speed = 0;
 };

@@ -5,6 +5,8 @@
 //   routed      the last two even layers are 16 experts by keys, 4 active (EMoE, arXiv 2310.10908)
 //   mixed       every layer is mixed with the next one (MoLEx, arXiv 2503.11144)
 //   own         a gate scores all layers and chooses the layer itself
+//   examples    adapters as above, for 64 packed examples with two targets each, as in SST-2
+//   choosing    the same examples with layers that a gate chooses for each of them
 // the decoding of one sequence by plain and mixed layers, and what else fine-tuning has a bar for
 // (finetune_bars.h).
 //
@@ -18,16 +20,18 @@
 // parameter of the adapters.
 //
 // Figures are processor seconds of the process, so that other programs hardly change them. The
-// cases alternate; figures are medians over the rounds. "bars" has the ratios with what is wanted
-// of them.
+// cases come in another order in each round; figures are medians over the rounds. "bars" has the
+// ratios with what is wanted of them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/blas_core.h"
@@ -84,10 +88,10 @@ v1::ModelConfig MixedConfig(v1::ModelConfig config) {
   return OrExit(ResolveModelConfig(config));
 }
 
-// Returns the configuration with a gate for each layer.
-v1::ModelConfig GatedConfig(v1::ModelConfig config) {
+// Returns the configuration with one gate for all layers, or one for each.
+v1::ModelConfig GatedConfig(v1::ModelConfig config, bool own_gates) {
   config.mutable_layer_mixing()->set_gate(v1::LayerMixing::LEARNED);
-  config.mutable_layer_mixing()->set_own_gates(true);
+  config.mutable_layer_mixing()->set_own_gates(own_gates);
   return OrExit(ResolveModelConfig(config));
 }
 
@@ -115,11 +119,21 @@ std::vector<int32_t> RandomTokens(const Settings& s, int count) {
   return tokens;
 }
 
-// A model that trains on random tokens.
+// Returns one sequence of random tokens, each of which has a target.
+TrainingSequences RandomText(const Settings& s) {
+  const std::vector<int32_t> tokens = RandomTokens(s, s.length + 1);
+  return {.inputs = {tokens.begin(), tokens.end() - 1},
+          .targets = {tokens.begin() + 1, tokens.end()},
+          .first_visible = {},
+          .num_sequences = 1,
+          .num_examples = 1};
+}
+
+// A model that trains on the same sequences in every step.
 class Trainee {
  public:
-  Trainee(const Settings& s, const v1::ModelConfig& config, const v1::Finetuning& finetuning)
-      : tokens_(RandomTokens(s, s.length + 1)) {
+  Trainee(const v1::ModelConfig& config, const v1::Finetuning& finetuning, TrainingSequences data)
+      : data_(std::move(data)) {
     state_.model = OrExit(LanguageModel::Create(config, /*seed=*/1, finetuning));
     state_.moments = {0, state_.model->trained_values().size()};
     state_.m.assign(state_.moments.size(), 0.0f);
@@ -128,7 +142,6 @@ class Trainee {
     optimizer_.set_beta2(0.95);
     optimizer_.set_epsilon(1e-8);
     optimizer_.set_clip_norm(1);
-    PreferOwnLayers(*state_.model);
   }
 
   void Step() {
@@ -149,21 +162,31 @@ class Trainee {
   int64_t peak_tensor_bytes() {
     return PeakTensorBytes([this] { AddGradients(); });
   }
+  // Returns the share of the choices of layers, over all examples, that are not the layer itself.
+  double OtherLayers() {
+    double others = 0, all = 0;
+    for (const LayerChoiceCounts& choices : AddGradients(/*measure_routing=*/true).layer_choices) {
+      for (size_t layer = 0; layer < choices.counts.size(); ++layer) {
+        const auto count = static_cast<double>(choices.counts[layer]);
+        all += count;
+        if (static_cast<int>(layer) != choices.layer) others += count;
+      }
+    }
+    return others / all;
+  }
 
  private:
-  void AddGradients() {
-    const std::span<const int32_t> all(tokens_);
-    const size_t length = all.size() - 1;
-    OrExit(state_.model
-               ->ForwardBackward(all.first(length), all.last(length), 1,
-                                 1.0 / static_cast<double>(length), false)
-               .status());
+  TrainResult AddGradients(bool measure_routing = false) {
+    return OrExit(state_.model->ForwardBackward(data_.inputs, data_.targets, data_.num_sequences,
+                                                1.0 / static_cast<double>(data_.inputs.size()),
+                                                measure_routing, nullptr,
+                                                {.first_visible = data_.first_visible}));
   }
 
   TrainingState state_;
   SingleProcess alone_;
   v1::OptimizerConfig optimizer_;
-  std::vector<int32_t> tokens_;
+  const TrainingSequences data_;
   std::vector<double> seconds_;
 };
 
@@ -197,21 +220,51 @@ double MixedFlops(v1::ModelConfig plain, int length) {
   return FlopsPerToken(MixedConfig(plain)).forward / FlopsPerToken(plain).forward;
 }
 
+// Returns the arithmetic of layers that a gate chooses over that of plain ones, for a step that
+// trains adapters on examples, of whose choices the share `others` is another layer.
+double ChoosingFlops(const Settings& s, const v1::ModelConfig& plain,
+                     const TrainingSequences& examples, double others) {
+  const auto size = static_cast<double>(examples.inputs.size());
+  const double targets = 1 - std::ranges::count(examples.targets, -1) / size;
+  // The attention within examples is negligible.
+  const auto flops = [&](const v1::ModelConfig& config) {
+    return FlopsPerToken(config, AdaptersFrom(s, config, 0), /*mean_keys=*/0, targets).active();
+  };
+  // Those of mixed layers are for other layers alone.
+  return 1 + others * (flops(GatedConfig(plain, false)) / flops(plain) - 1);
+}
+
 nlohmann::json Measure(const Settings& s) {
   const v1::ModelConfig config = ConfigOf(s), split = RoutedConfig(config),
-                        mixing = MixedConfig(config), gated = GatedConfig(config);
-  Trainee full(s, config, {}), adapters(s, config, AdaptersFrom(s, config, 0)),
-      upper(s, config, AdaptersFrom(s, config, s.layers / 2)),
-      routed(s, split, AdaptersFrom(s, split, 0)), mixed(s, mixing, AdaptersFrom(s, mixing, 0)),
-      own(s, gated, AdaptersFrom(s, gated, 0));
+                        mixing = MixedConfig(config), gated = GatedConfig(config, true),
+                        one_gate = GatedConfig(config, false);
+  const auto trainee = [&](const v1::ModelConfig& model, const TrainingSequences& data) {
+    return Trainee(model, AdaptersFrom(s, model, 0), data);
+  };
+  const TrainingSequences text = RandomText(s), sentences = PackedSentences(64);
+  Trainee full(config, {}, text),
+      adapters = trainee(config, text), upper(config, AdaptersFrom(s, config, s.layers / 2), text),
+      routed = trainee(split, text), mixed = trainee(mixing, text), own = trainee(gated, text),
+      examples = trainee(config, sentences), choosing = trainee(one_gate, sentences);
+  PreferOwnLayers(own.model());
   Generator plain_text(s, config), mixed_text(s, mixing);
+  // What ran before a case changes its time, so the order changes with every round.
+  std::vector<std::function<void()>> cases;
+  for (Trainee* t : {&full, &adapters, &upper, &routed, &mixed, &own, &examples, &choosing}) {
+    cases.push_back([t] { t->Step(); });
+  }
+  for (Generator* g : {&plain_text, &mixed_text}) cases.push_back([g] { g->Decode(); });
+  std::mt19937 order(1);
   for (int round = 0; round <= s.rounds; ++round) {
-    for (Trainee* trainee : {&full, &adapters, &upper, &routed, &mixed, &own}) trainee->Step();
-    for (Generator* generator : {&plain_text, &mixed_text}) generator->Decode();
+    std::ranges::shuffle(cases, order);
+    for (const auto& run : cases) run();
   }
   const double step_flops = MixedFlops(config, s.length),
                token_flops = MixedFlops(config, s.tokens);
   const double speed = plain_text.seconds() / mixed_text.seconds();
+  const double others = choosing.OtherLayers(),
+               choosing_flops = ChoosingFlops(s, config, sentences, others),
+               choosing_time = choosing.seconds() / examples.seconds();
   const auto memory = [](Trainee& t) { return static_cast<double>(t.peak_tensor_bytes()); };
   const PackingFigures packing = MeasurePacking(adapters.model(), s.rounds);
   const DatasetFigures dataset = MeasureDataset();
@@ -222,6 +275,11 @@ nlohmann::json Measure(const Settings& s) {
       {"routed_step_seconds", routed.seconds()},
       {"mixed_step_seconds", mixed.seconds()},
       {"own_layer_step_seconds", own.seconds()},
+      {"example_step_seconds", examples.seconds()},
+      {"choosing_step_seconds", choosing.seconds()},
+      {"choosing_other_layers", others},
+      {"choosing_step_flops_over_plain", choosing_flops},
+      {"choosing_step_over_flops", choosing_time / choosing_flops},
       {"plain_decoding_seconds", plain_text.seconds()},
       {"mixed_decoding_seconds", mixed_text.seconds()},
       {"alpaca_tokens", dataset.num_tokens},
@@ -244,6 +302,7 @@ nlohmann::json Measure(const Settings& s) {
          AtMost(MeasureMergedLogits(config, AdaptersFrom(s, config, 0)), 1e-4)},
         {"mixed_step_over_plain", AtMost(mixed.seconds() / adapters.seconds(), 1.03 * step_flops)},
         {"own_layer_step_over_plain", AtMost(own.seconds() / adapters.seconds(), 1.05)},
+        {"choosing_step_over_plain", AtMost(choosing_time, 1.03 * choosing_flops)},
         {"mixed_decoding_speed_over_plain", AtLeast(speed, 0.95 / token_flops)},
         {"routed_memory_over_plain", AtMost(memory(routed) / memory(adapters), 1.01)}}}};
 }
@@ -267,10 +326,10 @@ nlohmann::json MeasureMemory(const Settings& s) {
     Settings small = s;
     small.layers = 4, small.width = 64, small.vocabulary = 256;
     const v1::ModelConfig first = ConfigOf(small);
-    Trainee(small, first, AdaptersFrom(small, first, 0)).Step();
+    Trainee(first, AdaptersFrom(small, first, 0), RandomText(small)).Step();
   }
   const double before = StatusBytes("VmRSS");
-  Trainee adapters(s, config, request.finetuning());
+  Trainee adapters(config, request.finetuning(), RandomText(s));
   for (int round = 0; round <= s.rounds; ++round) adapters.Step();
   const double used = StatusBytes("VmHWM") - before;
   const auto added = static_cast<double>(adapters.trained_bytes());

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -42,15 +43,16 @@ v1::ExpertSplit Split(int num_experts, v1::ExpertSplit::Method method, int activ
 class ExpertActivityTest : public testing::Test {
  protected:
   static const RunDirectory& Base() {
-    static const RunDirectory base = [] {
-      const fs::path dataset = NewDirectory("data");
-      WriteTinyDataset(dataset);
-      const RunDirectory run(NewDirectory("run"));
-      const v1::RunSpec spec = TinyDenseSpec(dataset, 60);
-      BRAID_CHECK(run.WriteSpec(spec).ok() && TrainAlone(run, spec).ok());
-      return run;
-    }();
+    static const RunDirectory base = TrainedOn({});
     return base;
+  }
+  static RunDirectory TrainedOn(const TinyData& data) {
+    const fs::path dataset = NewDirectory("data");
+    WriteTinyDataset(dataset, data);
+    RunDirectory run(NewDirectory("run"));
+    const v1::RunSpec spec = TinyDenseSpec(dataset, 60);
+    BRAID_CHECK(run.WriteSpec(spec).ok() && TrainAlone(run, spec).ok());
+    return run;
   }
   static fs::path Dataset() { return Base().ReadSpec()->dataset_dir(); }
   static std::unique_ptr<LanguageModel> Model() {
@@ -123,6 +125,41 @@ TEST_F(ExpertActivityTest, ClustersOfKeysHoldMoreThanRandomGroups) {
                        Measure(*model, Split(8, v1::ExpertSplit::KEYS, 8)));
   EXPECT_NEAR(all.layers(1).mass_share(), 1, 1e-9);
   EXPECT_NEAR(all.layers(1).random_active_share(), 1, 1e-9);
+}
+
+// Returns half the sum of the differences of two distributions, 0 to 1.
+double DistanceOfShares(const v1::DomainRouting& a, const v1::DomainRouting& b) {
+  double sum = 0;
+  for (int e = 0; e < a.weights_size(); ++e) sum += std::abs(a.weights(e) - b.weights(e));
+  return sum / 2;
+}
+
+// Windows of two topics use other experts, and windows of two halves that mix the topics the same.
+TEST_F(ExpertActivityTest, TopicsUseOtherClustersOfKeys) {
+  const RunDirectory run = TrainedOn({.num_even = 48, .num_odd = 48, .topics = true});
+  const fs::path dataset = run.ReadSpec()->dataset_dir();
+  const auto model = LoadModel(FindModel(run.root(), true)->checkpoint).value();
+  ASSERT_OK_AND_ASSIGN(ExpertActivityOptions options,
+                       ExpertsToMeasure(*model, Split(8, v1::ExpertSplit::KEYS, 2), {}));
+  options.tasks = {{.task = "first", .prompts = {}}, {.task = "second", .prompts = {}}};
+  for (const std::string domain : {"even", "odd"}) {
+    const auto windows = IndexedDataset::Open(dataset / "heldout" / domain).value();
+    for (int64_t w = 0; w < windows.num_sequences(); ++w) {
+      std::vector<int32_t> ids = windows.Read(w);
+      ids.pop_back();
+      options.tasks[w % 2].prompts.push_back(std::move(ids));
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const v1::ExpertActivity activity,
+                       MeasureExpertActivity(*model, dataset, options, kIgnoreProgress));
+  for (const v1::LayerExpertActivity& layer : activity.layers()) {
+    ASSERT_EQ(layer.domains_size(), 4);
+    EXPECT_GT(DistanceOfShares(layer.domains(0), layer.domains(1)),
+              2 * DistanceOfShares(layer.domains(2), layer.domains(3)))
+        << layer.layer();
+    EXPECT_GT(layer.mass_share(), layer.random_mass_share()) << layer.layer();
+    EXPECT_GT(layer.active_share(), layer.random_active_share()) << layer.layer();
+  }
 }
 
 // The first layer of a model that is split has the same inputs as that of the dense one.

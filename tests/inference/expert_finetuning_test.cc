@@ -15,6 +15,7 @@
 #include "inference/kept_experts.h"
 #include "inference/model_conversion.h"
 #include "model/config/model_config.h"
+#include "model/config/parameter_layout.h"
 #include "model/unit_activations.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/conversion_record.h"
@@ -323,6 +324,51 @@ TEST_P(ExpertFinetuningTest, UnitsReturnToTheirPlacesAfterNoise) {
   record.mutable_request()->mutable_keep()->set_num_experts(kExperts);
   ASSERT_OK(WriteConversion(record, kept));
   EXPECT_FALSE(joined(kept).restored_order());
+}
+
+// What is left computes what the tuned experts did, and can be tuned in turn.
+TEST_P(ExpertFinetuningTest, TunedModelsKeepTheExpertsThatATextUsesMost) {
+  constexpr int kKept = 2;
+  const RunDirectory run = TrainedRouted(v1::ExpertSplit::KEYS, kKept, /*adapters=*/true);
+  v1::ConvertRequest request;
+  request.set_model(run.root().string());
+  request.set_output_dir((NewDirectory("kept") / "experts").string());
+  request.mutable_keep()->set_num_experts(kKept);
+  request.mutable_keep()->set_dataset_dir(text_.string());
+  ASSERT_OK(Convert(request).status());
+  const fs::path checkpoint = FindModel(run.root(), true)->checkpoint;
+  const auto tuned = LoadModel(checkpoint).value();
+  ASSERT_OK_AND_ASSIGN(const ExpertUse use, CountExpertUse(*tuned, checkpoint, text_, 256));
+  ASSERT_OK_AND_ASSIGN(const auto record, ReadConversion(request.output_dir()));
+  ASSERT_TRUE(record.has_value());
+  ASSERT_EQ(record->layers_size(), 2);
+  // All experts together, those that were dropped with outputs of zero.
+  ASSERT_OK(tuned->SetActiveExperts(kExperts));
+  for (const v1::LayerUnits& layer : record->layers()) {
+    ASSERT_EQ(layer.experts_size(), kKept);
+    const std::vector<double>& counts = use.at(layer.layer());
+    double fewest = counts[layer.experts(0)], most = 0;
+    for (int expert = 0; expert < kExperts; ++expert) {
+      if (std::ranges::count(layer.experts(), expert) > 0) {
+        fewest = std::min(fewest, counts[expert]);
+        continue;
+      }
+      most = std::max(most, counts[expert]);
+      const std::string down = LayerPrefix(layer.layer()) + "mlp.experts.down_proj.weight_t";
+      const auto matrix = std::ranges::find(tuned->parameters(), down, &Parameter::name);
+      ASSERT_TRUE(matrix != tuned->parameters().end()) << down;
+      const size_t size = matrix->value.size() / kExperts;
+      std::ranges::fill(matrix->value.subspan(expert * size, size), 0.0f);
+    }
+    EXPECT_GE(fewest, most) << layer.layer();
+  }
+  const auto kept = LoadModel(request.output_dir()).value();
+  EXPECT_EQ(kept->config().routing().num_experts(), kKept);
+  EXPECT_LT(LargestDifference(LogitsOf(*kept), LogitsOf(*tuned)), 1e-5);
+  const RunDirectory again = Trained(Asked(answers_, request.output_dir(), /*adapters=*/true));
+  const auto further = LoadModel(FindModel(again.root(), true)->checkpoint).value();
+  EXPECT_EQ(further->config().routing().num_experts(), kKept);
+  EXPECT_GT(LargestDifference(LogitsOf(*further), LogitsOf(*kept)), 1e-3) << "it was tuned";
 }
 
 TEST_P(ExpertFinetuningTest, RunsThatCannotBeRecomposedAreRefused) {

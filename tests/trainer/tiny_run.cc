@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <vector>
@@ -32,26 +33,35 @@ namespace fs = std::filesystem;
 
 void Expect(const absl::Status& status) { BRAID_CHECK(status.ok()) << status.ToString(); }
 
-// The next token is a fixed function of the current one in three of four cases.
-std::vector<int32_t> NoisySequence(const TinyData& data, uint64_t number, int64_t length) {
+// The next token is a fixed function of the current one in three of four cases. Those of a topic
+// are even (0) or odd (1).
+std::vector<int32_t> NoisySequence(const TinyData& data, uint64_t number, int64_t length,
+                                   std::optional<int32_t> topic) {
+  const auto in_topic = [&](int32_t token) {
+    return topic ? std::max(4, token - token % 2) + *topic : token;
+  };
   const bool random = (data.random_every > 0 && number % data.random_every == 0) ||
                       std::ranges::count(data.random_instances, static_cast<int64_t>(number)) > 0;
-  std::vector<int32_t> tokens = {static_cast<int32_t>(3 + number % 5)};
+  std::vector<int32_t> tokens = {in_topic(static_cast<int32_t>(3 + number % 5))};
   while (static_cast<int64_t>(tokens.size()) < length) {
     const uint64_t bits = Mix64(Mix64(data.seed, number), tokens.size());
     const int32_t rule = 3 + (tokens.back() * 7 + 5) % (data.vocab_size - 3);
     const int32_t noise = 3 + static_cast<int32_t>((bits >> 8) % (data.vocab_size - 3));
-    tokens.push_back(random || bits % 4 == 0 ? noise : rule);
+    tokens.push_back(in_topic(random || bits % 4 == 0 ? noise : rule));
   }
   return tokens;
 }
 
-void WriteSequences(const fs::path& prefix, const TinyData& data, uint64_t first, int64_t count) {
+// `topic` is that of all sequences; without it topics take turns.
+void WriteSequences(const fs::path& prefix, const TinyData& data, uint64_t first, int64_t count,
+                    std::optional<int32_t> topic = {}) {
   auto writer = IndexedDatasetWriter::Create(prefix, data.vocab_size);
   Expect(writer.status());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t length = i + 1 < count ? data.sequence_length + 1 : data.sequence_length / 3;
-    Expect((*writer)->AddSequence(NoisySequence(data, first + i, length)));
+    std::optional<int32_t> of_sequence;
+    if (data.topics) of_sequence = topic.value_or(static_cast<int32_t>(i % 2));
+    Expect((*writer)->AddSequence(NoisySequence(data, first + i, length, of_sequence)));
     (*writer)->EndDocument();
   }
   Expect((*writer)->Commit().status());
@@ -172,8 +182,8 @@ fs::path NewDirectory(const std::string& name) {
 void WriteTinyDataset(const fs::path& directory, const TinyData& data) {
   fs::create_directories(directory / "heldout");
   WriteSequences(directory / "instances", data, 0, data.num_instances);
-  WriteSequences(directory / "heldout" / "even", data, 1000, data.num_even);
-  WriteSequences(directory / "heldout" / "odd", data, 2000, data.num_odd);
+  WriteSequences(directory / "heldout" / "even", data, 1000, data.num_even, 0);
+  WriteSequences(directory / "heldout" / "odd", data, 2000, data.num_odd, 1);
   Expect(WriteFileAtomically(directory / "tokenizer.model", "placeholder"));
   const DatasetInfo info = {.name = "tiny",
                             .key = absl::StrCat("k", data.seed),

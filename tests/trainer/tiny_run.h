@@ -28,6 +28,9 @@ struct TinyData {
   std::vector<int64_t> random_instances = {};
   // Held-out sequences of the domains.
   int64_t num_even = 5, num_odd = 3;
+  // Two topics: each sequence has only even tokens or only odd ones, in turns, and the held-out
+  // ones those of their domain.
+  bool topics = false;
 };
 
 // Writes sequences that follow a noisy rule, the last one short, with held-out domains "even" and

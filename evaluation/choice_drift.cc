@@ -19,6 +19,7 @@
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_directory.h"
+#include "trainer/checkpoint_weights.h"
 #include "trainer/training_state.h"
 
 namespace braid {
@@ -77,9 +78,10 @@ bool AreComparable(v1::ModelConfig a, v1::ModelConfig b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
+using EarlierModel = absl::StatusOr<std::unique_ptr<LanguageModel>>;
+
 // Loads an older checkpoint of the run of `newest`; null when their choices cannot be compared.
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadComparable(const fs::path& checkpoint,
-                                                              const ModelPath& newest) {
+EarlierModel LoadComparable(const fs::path& checkpoint, const ModelPath& newest) {
   ASSIGN_OR_RETURN(const ModelPath older, FindModel(checkpoint, /*strict=*/false));
   const bool average = newest.state.use_average;
   if (!AreComparable(older.state.model, newest.state.model) ||
@@ -87,6 +89,29 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadComparable(const fs::path& ch
     return nullptr;
   }
   return LoadModel(checkpoint, average);
+}
+
+// Loads the weights that the run of `newest` started from into a model that uses its experts as
+// `newest` does; null when they do not hold all parameters of that model.
+EarlierModel LoadStart(const fs::path& start, const ModelPath& newest) {
+  RETURN_IF_ERROR(VerifyCheckpoint(start));
+  ASSIGN_OR_RETURN(const CheckpointState state, ReadCheckpointState(start));
+  if (UsesExperts(state.model) != UsesExperts(newest.state.model)) return nullptr;
+  ASSIGN_OR_RETURN(auto model, LanguageModel::Create(newest.state.model, /*seed=*/std::nullopt));
+  const std::vector<CheckpointTensor> tensors = BaseTensors(*model);
+  if (HeldBy(state.model, tensors).size() < tensors.size()) return nullptr;
+  RETURN_IF_ERROR(ReadMergedWeights(start, state, tensors));
+  return model;
+}
+
+// Sets the experts of an earlier model, which may have been trained with another number of them.
+absl::Status SetMeasuredExperts(const ExpertActivityOptions& options, LanguageModel* model) {
+  if (!UsesExperts(model->config())) return absl::OkStatus();
+  if (options.routing_seed.has_value() &&
+      CheckRoutingSeed(model->config(), *options.routing_seed).ok()) {
+    RETURN_IF_ERROR(model->SetRoutingSeed(*options.routing_seed));
+  }
+  return model->SetActiveExperts(options.active_experts);
 }
 
 void AddDrift(const ChoicesByLayer& before, int64_t from, const ChoicesByLayer& after, int64_t to,
@@ -108,43 +133,48 @@ void AddDrift(const ChoicesByLayer& before, int64_t from, const ChoicesByLayer& 
 absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
     const fs::path& run, const ModelPath& newest, LanguageModel& model, const fs::path& dataset_dir,
     const ExpertActivityOptions& options, std::vector<std::string>* skipped) {
-  const fs::path checkpoints = RunDirectory(run).checkpoints();
-  ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(checkpoints));
+  // Returns nullopt for a model that is left out.
+  const auto earlier = [&](const std::string& name, const fs::path& checkpoint,
+                           auto load) -> absl::StatusOr<std::optional<ChoicesByLayer>> {
+    const EarlierModel older = load(checkpoint, newest);
+    std::error_code error;
+    if (!older.ok() && !fs::exists(checkpoint, error)) return std::nullopt;  // removed since
+    if (!older.ok() && IsCheckpointDamage(older.status())) {
+      skipped->push_back(absl::StrCat("choices of ", name, " were not compared: checkpoint ",
+                                      checkpoint.string(),
+                                      " is damaged: ", older.status().message()));
+      return std::nullopt;
+    }
+    RETURN_IF_ERROR(older.status());
+    if (*older == nullptr) return std::nullopt;
+    RETURN_IF_ERROR(SetMeasuredExperts(options, older->get()));
+    return ReadChoices(**older, dataset_dir, options);
+  };
+  const RunDirectory directory(run);
+  ASSIGN_OR_RETURN(const v1::RunSpec spec, directory.ReadSpec());
+  std::optional<ChoicesByLayer> start, before;
+  if (!spec.init_from().empty()) {
+    ASSIGN_OR_RETURN(start, earlier("the start", spec.init_from(), LoadStart));
+  }
+  ASSIGN_OR_RETURN(std::vector<int64_t> steps, CheckpointSteps(directory.checkpoints()));
   std::ranges::sort(steps);
   std::vector<v1::ChoiceDrift> drift;
-  std::optional<std::pair<int64_t, ChoicesByLayer>> before;
+  int64_t step_before = 0;
+  const int64_t last = newest.source.step();
   for (const int64_t step : steps) {
-    if (step > newest.source.step()) break;
-    ChoicesByLayer choices;
-    if (step == newest.source.step()) {
-      if (!before.has_value()) break;
-      ASSIGN_OR_RETURN(choices, ReadChoices(model, dataset_dir, options));
-    } else {
-      const fs::path checkpoint = CheckpointPath(checkpoints, step);
-      const auto older = LoadComparable(checkpoint, newest);
-      std::error_code error;
-      if (!older.ok() && !fs::exists(checkpoint, error)) continue;  // the run has removed it since
-      if (!older.ok() && IsCheckpointDamage(older.status())) {
-        skipped->push_back(absl::StrCat("choices of step ", step, " were not compared: checkpoint ",
-                                        checkpoint.string(),
-                                        " is damaged: ", older.status().message()));
-        continue;
-      }
-      RETURN_IF_ERROR(older.status());
-      if (*older == nullptr) continue;
-      // An older checkpoint may have been trained with another number.
-      if (UsesExperts((*older)->config())) {
-        if (options.routing_seed.has_value() &&
-            CheckRoutingSeed((*older)->config(), *options.routing_seed).ok()) {
-          RETURN_IF_ERROR((*older)->SetRoutingSeed(*options.routing_seed));
-        }
-        RETURN_IF_ERROR((*older)->SetActiveExperts(options.active_experts));
-      }
-      ASSIGN_OR_RETURN(choices, ReadChoices(**older, dataset_dir, options));
-    }
-    if (before.has_value()) AddDrift(before->second, before->first, choices, step, &drift);
-    before = {step, std::move(choices)};
+    if (step >= last) break;
+    ASSIGN_OR_RETURN(std::optional<ChoicesByLayer> choices,
+                     earlier(absl::StrCat("step ", step),
+                             CheckpointPath(directory.checkpoints(), step), LoadComparable));
+    if (!choices.has_value()) continue;
+    if (before.has_value()) AddDrift(*before, step_before, *choices, step, &drift);
+    before = std::move(choices);
+    step_before = step;
   }
+  if (!start.has_value() && !before.has_value()) return drift;
+  ASSIGN_OR_RETURN(const ChoicesByLayer choices, ReadChoices(model, dataset_dir, options));
+  if (before.has_value()) AddDrift(*before, step_before, choices, last, &drift);
+  if (start.has_value()) AddDrift(*start, 0, choices, last, &drift);
   return drift;
 }
 

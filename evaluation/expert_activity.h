@@ -66,8 +66,8 @@ absl::StatusOr<v1::ExpertActivity> MeasureExpertActivity(
     const std::function<void(int64_t done, int64_t total)>& progress);
 
 // Handles the request; `request.model` is a run or checkpoint directory. The last event carries the
-// result. The drift of choices is that of the run's checkpoints (choice_drift.h), with the experts
-// of the model that is analyzed.
+// result. The drift of choices is that of a run's start and checkpoints (choice_drift.h), with the
+// experts of the model that is analyzed.
 absl::Status AnalyzeExperts(const v1::AnalyzeExpertsRequest& request,
                             const std::function<void(const v1::AnalyzeExpertsEvent&)>& emit);
 

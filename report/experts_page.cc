@@ -107,7 +107,7 @@ std::string DriftSection(const v1::ExpertActivity& activity) {
   }
   return Section("Change of choices in training",
                  "Share of the tokens whose set of chosen experts differs between two checkpoints "
-                 "of the run, identified by their steps.",
+                 "of the run, identified by their steps; 0 is the model that it started from.",
                  RenderTable(table));
 }
 

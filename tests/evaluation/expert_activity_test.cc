@@ -230,6 +230,40 @@ TEST_F(ExpertActivityTest, PromptsOfTasksAreDomains) {
   }
 }
 
+// Returns the share of the held-out tokens of which two dense models choose different experts, one
+// each.
+double ChangedShare(LanguageModel& before, LanguageModel& after, const fs::path& dataset,
+                    const ExpertActivityOptions& options, int layer) {
+  const std::vector<int32_t>& expert_of = options.expert_of.at(layer);
+  const auto choices = [&](LanguageModel& of, std::span<const int32_t> ids) {
+    std::vector<int64_t> best;
+    EXPECT_OK(VisitUnits(of, ids, 1, std::vector<int>{layer}, [&](const auto& seen) {
+      for (size_t t = 0; t < ids.size(); ++t) {
+        std::vector<double> keys(options.num_experts);
+        for (int u = 0; u < kUnits; ++u) keys[expert_of[u]] += seen.gate[t * kUnits + u];
+        best.push_back(std::ranges::max_element(keys) - keys.begin());
+      }
+    }));
+    return best;
+  };
+  double tokens = 0, changed = 0;
+  for (const std::string domain : {"even", "odd"}) {
+    const auto windows = IndexedDataset::Open(dataset / "heldout" / domain).value();
+    for (int64_t w = 0; w < windows.num_sequences(); ++w) {
+      std::vector<int32_t> ids = windows.Read(w);
+      ids.pop_back();
+      const auto older = choices(before, ids), newer = choices(after, ids);
+      for (size_t t = 0; t < ids.size(); ++t, ++tokens) changed += older[t] != newer[t];
+    }
+  }
+  return changed / tokens;
+}
+
+void Damage(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-5, std::ios::end).put('x');
+}
+
 // The choices of two checkpoints, token by token.
 TEST_F(ExpertActivityTest, DriftComparesTheCheckpointsOfARun) {
   const RunDirectory run(NewDirectory("drift"));
@@ -249,45 +283,62 @@ TEST_F(ExpertActivityTest, DriftComparesTheCheckpointsOfARun) {
   EXPECT_TRUE(skipped.empty());
   ASSERT_EQ(drift.size(), 2u);
   for (int layer = 0; layer < 2; ++layer) {
-    const std::vector<int32_t>& expert_of = options.expert_of.at(layer);
-    const auto choices = [&](LanguageModel& of, std::span<const int32_t> ids) {
-      std::vector<int64_t> best;
-      EXPECT_OK(VisitUnits(of, ids, 1, std::vector<int>{layer}, [&](const auto& seen) {
-        for (size_t t = 0; t < ids.size(); ++t) {
-          std::vector<double> keys(4);
-          for (int u = 0; u < kUnits; ++u) keys[expert_of[u]] += seen.gate[t * kUnits + u];
-          best.push_back(std::ranges::max_element(keys) - keys.begin());
-        }
-      }));
-      return best;
-    };
-    double tokens = 0, changed = 0;
-    for (const std::string domain : {"even", "odd"}) {
-      const auto windows = IndexedDataset::Open(Dataset() / "heldout" / domain).value();
-      for (int64_t w = 0; w < windows.num_sequences(); ++w) {
-        std::vector<int32_t> ids = windows.Read(w);
-        ids.pop_back();
-        const auto before = choices(*older, ids), after = choices(*model, ids);
-        for (size_t t = 0; t < ids.size(); ++t, ++tokens) changed += before[t] != after[t];
-      }
-    }
+    const double changed = ChangedShare(*older, *model, Dataset(), options, layer);
     EXPECT_EQ(drift[layer].layer(), layer);
     EXPECT_EQ(drift[layer].from_step(), 20);
     EXPECT_EQ(drift[layer].to_step(), 40);
-    EXPECT_NEAR(drift[layer].changed_share(), changed / tokens, .01);
+    EXPECT_NEAR(drift[layer].changed_share(), changed, .01);
     EXPECT_GT(changed, 0);
   }
   // Damaged checkpoints are left out, and reported.
-  std::fstream file(CheckpointPath(run.checkpoints(), 20) / "model.safetensors",
-                    std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-5, std::ios::end).put('x');
-  file.close();
+  Damage(CheckpointPath(run.checkpoints(), 20) / "model.safetensors");
   ASSERT_OK_AND_ASSIGN(const auto rest, MeasureChoiceDrift(run.root(), newest, *model, Dataset(),
                                                            options, &skipped));
   EXPECT_TRUE(rest.empty());
   ASSERT_EQ(skipped.size(), 1u);
   EXPECT_THAT(skipped[0], testing::AllOf(HasSubstr("choices of step 20 were not compared"),
                                          HasSubstr("model.safetensors")));
+}
+
+// The start of a run that trains adapters, which has no checkpoint of its own at step 0.
+TEST_F(ExpertActivityTest, DriftComparesTheStartOfARunWithItsNewestCheckpoint) {
+  const fs::path answers = NewDirectory("answers");
+  WriteTinySupervised(answers, TinyExamples(36), 3);
+  v1::RunSpec spec = TinyAdapterSpec(answers, Base(), 20);
+  const RunDirectory run(NewDirectory("tuned"));
+  ASSERT_OK(TrainAlone(run, spec));
+  const fs::path start = NewDirectory("start") / "copy";
+  fs::copy(spec.init_from(), start, fs::copy_options::recursive);
+  spec.set_init_from(start.string());
+  ASSERT_OK(run.WriteSpec(spec));
+  const ModelPath newest = FindModel(run.root(), true).value();
+  const auto model = LoadModel(newest.checkpoint).value(), first = LoadModel(start).value();
+  ASSERT_OK_AND_ASSIGN(const ExpertActivityOptions options,
+                       ExpertsToMeasure(*model, Split(4, v1::ExpertSplit::KEYS, 1), {}));
+  std::vector<std::string> skipped;
+  const auto from_start = [&] {
+    auto drift =
+        MeasureChoiceDrift(run.root(), newest, *model, Dataset(), options, &skipped).value();
+    std::erase_if(drift, [](const v1::ChoiceDrift& one) { return one.from_step() > 0; });
+    return drift;
+  };
+  const auto drift = from_start();
+  EXPECT_TRUE(skipped.empty());
+  ASSERT_EQ(drift.size(), 2u);
+  for (int layer = 0; layer < 2; ++layer) {
+    const double changed = ChangedShare(*first, *model, Dataset(), options, layer);
+    EXPECT_EQ(drift[layer].layer(), layer);
+    EXPECT_EQ(drift[layer].to_step(), 20);
+    EXPECT_NEAR(drift[layer].changed_share(), changed, .01);
+    EXPECT_GT(changed, 0);
+  }
+  Damage(start / "model.safetensors");
+  EXPECT_TRUE(from_start().empty());
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_THAT(skipped[0], HasSubstr("choices of the start were not compared"));
+  fs::remove_all(start);
+  EXPECT_TRUE(from_start().empty());
+  EXPECT_EQ(skipped.size(), 1u) << "a start that was deleted is not damaged";
 }
 
 TEST_F(ExpertActivityTest, RequestsThatMakeNoSenseAreRefused) {

@@ -88,6 +88,17 @@ std::vector<ExpertMass> ExpertMassOf(const v1::ExpertActivity& activity) {
   return layers;
 }
 
+std::optional<double> ChangedChoicesOf(const v1::ExpertActivity& activity) {
+  double sum = 0, count = 0;
+  for (const v1::ChoiceDrift& drift : activity.drift()) {
+    if (drift.from_step() != 0 || drift.to_step() != activity.step()) continue;
+    sum += drift.changed_share();
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / count;
+}
+
 std::vector<std::vector<double>> LayerChoicesOf(const v1::LayerAnalysis& analysis) {
   std::vector<std::vector<double>> layers;
   if (analysis.choices().empty()) return layers;

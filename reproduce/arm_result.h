@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,9 @@ struct ArmResult {
   std::vector<TaskScore> tasks = {};
   // Activations in ArmDefinition::measured_experts [layer]; empty without.
   std::vector<ExpertMass> expert_mass = {};
+  // Share of the tokens of held-out text that choose other experts than before fine-tuning, in the
+  // mean over layers; nullopt where it is not measured.
+  std::optional<double> changed_choices = {};
   // Shares of the layers that each mixing layer chooses for the prompts of `task` [layer][choice];
   // empty where they are not counted.
   std::vector<std::vector<double>> layer_choices = {};
@@ -121,6 +125,8 @@ void AddEvaluations(const v1::EvaluationResult& evaluations, const std::string& 
 TaskScore TaskScoreOf(const v1::TaskResult& result, const std::string& scoring);
 
 std::vector<ExpertMass> ExpertMassOf(const v1::ExpertActivity& activity);
+// Returns ArmResult::changed_choices.
+std::optional<double> ChangedChoicesOf(const v1::ExpertActivity& activity);
 // Returns the choices for the prompts of the first task of the analysis.
 std::vector<std::vector<double>> LayerChoicesOf(const v1::LayerAnalysis& analysis);
 

@@ -78,6 +78,23 @@ std::optional<double> LogStepSeconds(const ArmResult& result) {
   return std::log(*middle);
 }
 
+std::optional<double> LogStepWork(const ArmResult& result) {
+  double work = 0, steps = 0;
+  for (const v1::StepMetrics& step : result.metrics) {
+    work += step.gflops() * step.step_seconds();
+    ++steps;
+  }
+  if (!(work > 0)) return std::nullopt;
+  return std::log(work / steps);
+}
+
+std::optional<double> LogPeakMemory(const ArmResult& result) {
+  double peak = 0;
+  for (const v1::StepMetrics& step : result.metrics) peak = std::max(peak, step.peak_resident_mb());
+  if (!(peak > 0)) return std::nullopt;
+  return std::log(peak);
+}
+
 double ActiveShareOf(const v1::StepMetrics& step, int32_t num_experts) {
   int64_t active = 0;
   for (const v1::LayerRouting& layer : step.routing()) active += layer.active_experts();

@@ -34,8 +34,11 @@ std::optional<int64_t> TokensToReach(std::span<const v1::StepMetrics> metrics, d
 std::vector<double> GainByTenths(std::span<const v1::StepMetrics> baseline,
                                  std::span<const v1::StepMetrics> model);
 
-// Returns the logarithm of the median seconds of a step; nullopt without steps.
+// Return the logarithms of the median seconds of a step, of its mean work in matrix products
+// (StepMetrics.gflops), and of the peak memory of the run; nullopt without measured steps.
 std::optional<double> LogStepSeconds(const ArmResult& result);
+std::optional<double> LogStepWork(const ArmResult& result);
+std::optional<double> LogPeakMemory(const ArmResult& result);
 
 // Returns the share of the experts in use (LayerRouting.active_experts: a weight above 2/E at least
 // once in 10 steps), averaged over layers. Requires a step with routing.

@@ -103,6 +103,8 @@ struct ArmDefinition {
   // Measured on one thread with a second such run in parallel (2 cores with AVX-512); a guide only.
   double tokens_per_second = 17000;
   // Experts, as the FFNs are split, whose share of the activations on held-out text is measured.
+  // Empty for those of a model with experts, whose change of choices in tuning is measured too; not
+  // on extra tasks.
   std::optional<v1::ExpertSplit> measured_experts = {};
   // The layers that mixing layers choose for the prompts of its task are counted.
   bool counts_layer_choices = false;

@@ -200,10 +200,11 @@ class ExperimentRun {
       task.task_requests =
           PlannedTaskScores(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
       task.layers = PlannedLayerChoices(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
+      task.experts = PlannedExpertAnalysis(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
       task.tasks_digest = tasks_digests_.at(plan_.runs[i].task);
       return task;
     }
-    task.experts = PlannedExpertAnalysis(plan_.runs[i], runs_[i].id(), ScoredDataset());
+    task.experts = PlannedExpertAnalysis(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
     // All models are scored on the same copy of the held-out text.
     task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), corpus_.dataset_dirs);
     if (corpus_.num_heldout_domains >= 2) return task;
@@ -257,6 +258,7 @@ class ExperimentRun {
                      .task = run.task,
                      .tasks = scores->tasks,
                      .expert_mass = ExpertMassOf(scores->experts),
+                     .changed_choices = ChangedChoicesOf(scores->experts),
                      .layer_choices = LayerChoicesOf(scores->layers)};
     for (const v1::EvaluationResult& evaluations : scores->evaluations) {
       const std::string dataset = ScoredName(evaluations.dataset_dir());

@@ -1,5 +1,6 @@
 #include "reproduce/tuned_experiment.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr char kBaseArm[] = "base";
 constexpr char kSentiment[] = "sst2";
+constexpr char kProducts[] = "amazon";
 constexpr char kEquations[] = "mawps";
 constexpr char kOtherEquations[] = "asdiv";
 constexpr int64_t kSentimentTokens = 90000;
@@ -40,7 +42,7 @@ ArmDefinition BaseArm() {
 
 std::vector<TunedTask> TunedTasks() {
   std::vector<TunedTask> tasks = {
-      {.name = kSentiment, .further = {"amazon", "yelp"}, .num_tokens = kSentimentTokens},
+      {.name = kSentiment, .further = {kProducts, kReviewsTask}, .num_tokens = kSentimentTokens},
       {.name = kEquations, .num_tokens = kEquationTokens},
       {.name = kTopicTask, .is_extra = true, .num_tokens = kTopicTokens},
       {.name = kTextTask, .is_extra = true, .num_tokens = kTextTokens},
@@ -54,6 +56,7 @@ std::vector<TunedTask> TunedTasks() {
                      .share = percent / 100.0,
                      .is_extra = true,
                      .num_tokens = num_tokens});
+    if (name == kReviewsTask) tasks.back().further = {kSentiment, kProducts};
   };
   add_part(kSentiment, 10, kSentimentTokens);
   add_part(kEquations, 10, kEquationTokens);
@@ -75,6 +78,21 @@ std::optional<double> MetricOf(const ArmResult& result, const std::string& metri
   const TaskScore* const score = FindTaskScore(result, kTextTask, "");
   if (score == nullptr || !score->metrics.contains(metric)) return std::nullopt;
   return score->metrics.at(metric);
+}
+
+// Returns the tasks that ReportSingleTasks reports.
+std::vector<AskedTask> SingleTasks(const Evidence& evidence, const std::string& arm) {
+  std::vector<AskedTask> tasks = OwnTasks();
+  for (const AskedTask& extra : {AskedTask{kTopicTask, kTopicTask},
+                                 AskedTask{PartialTask(kReviewsTask, kJointPercent), kReviewsTask},
+                                 AskedTask{kTextTask, kTextTask}}) {
+    if (std::ranges::any_of(evidence.results, [&](const ArmResult& result) {
+          return result.arm == arm && result.task == extra.tuned_on;
+        })) {
+      tasks.push_back(extra);
+    }
+  }
+  return tasks;
 }
 
 std::vector<PlannedScore> BaseScores(const PlannedRun& run) {
@@ -138,10 +156,17 @@ std::vector<AskedTask> JointTasks() {
   return tasks;
 }
 
-std::vector<AskedTask> OtherTasks() { return {{kSentiment, "amazon"}, {kSentiment, "yelp"}}; }
+std::vector<AskedTask> OtherTasks() {
+  return {{kSentiment, kProducts}, {kSentiment, kReviewsTask}};
+}
 
 std::vector<AskedTask> OtherEquations() {
   return {{kNumbersTask, kNumbersTask}, {kNumbersTask, kOtherEquations}};
+}
+
+std::vector<AskedTask> OtherReviews() {
+  const std::string reviews = PartialTask(kReviewsTask, kJointPercent);
+  return {{reviews, kSentiment}, {reviews, kProducts}};
 }
 
 TaskContrast AnswerDifference(const std::string& first, const std::string& second,
@@ -150,9 +175,10 @@ TaskContrast AnswerDifference(const std::string& first, const std::string& secon
 }
 
 void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder) {
-  for (const AskedTask& task : OwnTasks()) {
+  for (const AskedTask& task : SingleTasks(builder.evidence(), arm)) {
     builder.AddAnswers(absl::StrCat("plain minus ", arm, ", ", task.asked), std::nullopt,
                        AnswerDifference(kPlainTuning, arm, {task}));
+    if (task.asked == kTextTask) continue;
     TaskContrast figure = AnswerDifference(arm, kPlainTuning, {task});
     figure.measure = TaskMeasure::kFigure;
     builder.AddAnswers(absl::StrCat("right answers of ", arm, " minus plain, ", task.asked),

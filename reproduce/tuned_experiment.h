@@ -37,18 +37,21 @@ Experiment TunedExperiment();
 ArmDefinition AdapterArm(const std::string& name, const std::string& description);
 
 // Returns the tasks on which models are tuned; those of kJointTask whose answers are short, each
-// tuned on its part of the examples alone; and tasks of another origin: sentiment, equations.
+// tuned on its part of the examples alone; and tasks of another origin: sentiment, equations, and
+// sentiment where models are tuned on reviews.
 std::vector<AskedTask> OwnTasks();
 std::vector<AskedTask> JointTasks();
 std::vector<AskedTask> OtherTasks();
 std::vector<AskedTask> OtherEquations();
+std::vector<AskedTask> OtherReviews();
 
 // Returns the loss of `first` minus that of `second` on `tasks`.
 TaskContrast AnswerDifference(const std::string& first, const std::string& second,
                               std::vector<AskedTask> tasks = OwnTasks());
 
 // Reports the loss of plain tuning minus that of `arm`, and the right answers of `arm` minus those
-// of plain tuning, for each task on its own.
+// of plain tuning, for each task on its own: OwnTasks(), and topics, reviews and texts if the arm
+// was tuned on them. Right answers of texts are left to ReportTexts.
 void ReportSingleTasks(const std::string& arm, ClaimBuilder& builder);
 
 // Reports how good the texts of `arm` are, minus those of plain tuning.

@@ -164,15 +164,17 @@ absl::StatusOr<std::string> DigestOfTask(const TunedTask& task, const std::strin
   return absl::StrFormat("%016x", digest);
 }
 
-std::optional<v1::AnalyzeExpertsRequest> PlannedExpertAnalysis(const PlannedRun& run,
+std::optional<v1::AnalyzeExpertsRequest> PlannedExpertAnalysis(const ReproductionPlan& plan,
+                                                               const PlannedRun& run,
                                                                const std::string& run_id,
                                                                const std::string& dataset_dir) {
   if (!run.arm.measured_experts.has_value()) return std::nullopt;
+  if (run.arm.tuning.has_value() && TaskOfRun(*plan.experiment, run).is_extra) return std::nullopt;
   v1::AnalyzeExpertsRequest request;
   request.set_model(run_id);
   request.set_dataset_dir(dataset_dir);
   *request.mutable_split() = *run.arm.measured_experts;
-  request.mutable_split()->set_seed(run.seed);
+  if (request.split().num_experts() > 0) request.mutable_split()->set_seed(run.seed);
   request.set_num_threads(1);
   request.set_strict(true);
   return request;

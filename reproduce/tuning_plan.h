@@ -57,8 +57,10 @@ double PlannedTaskSeconds(const ReproductionPlan& plan, const PlannedRun& run);
 absl::StatusOr<std::string> DigestOfTask(const TunedTask& task, const std::string& tasks_dir);
 
 // Return the analyses that the arm of the run asks for: of the activations in experts on the
-// held-out text of `dataset_dir`, and of the choices of mixing layers for prompts of its task.
-std::optional<v1::AnalyzeExpertsRequest> PlannedExpertAnalysis(const PlannedRun& run,
+// held-out text of `dataset_dir`, and of the choices of mixing layers for prompts of its task. None
+// for extra tasks.
+std::optional<v1::AnalyzeExpertsRequest> PlannedExpertAnalysis(const ReproductionPlan& plan,
+                                                               const PlannedRun& run,
                                                                const std::string& run_id,
                                                                const std::string& dataset_dir);
 std::optional<v1::AnalyzeLayersRequest> PlannedLayerChoices(const ReproductionPlan& plan,

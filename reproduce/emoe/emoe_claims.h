@@ -10,8 +10,9 @@ namespace braid {
 
 // Name of the arm of the method.
 inline constexpr char kEmoe[] = "emoe";
-// The same with a quarter of the experts instead of half.
+// The same with a quarter of the experts instead of half, and with a trained gate.
 inline constexpr char kQuarter[] = "top-4";
+inline constexpr char kLearnedGate[] = "learned-gate";
 // Scoring of routed tuning as the dense model that the experts are slices of, and scoring of plain
 // tuning with experts.
 inline constexpr char kRecomposed[] = "recomposed";

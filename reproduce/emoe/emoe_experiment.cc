@@ -22,8 +22,7 @@ constexpr char kEmoeLimits[] =
 
 constexpr int32_t kEmoeExperts = 16;
 
-// Arms that --quick leaves out.
-constexpr char kLearnedGate[] = "learned-gate";
+// An arm that --quick leaves out.
 constexpr char kCopies[] = "copies";
 
 // Half of 16 experts of the last layer but one, by clustered keys.
@@ -161,6 +160,9 @@ std::vector<ArmDefinition> EmoeArms() {
       SelectionArm("bottom-4", "top-4 with the 4 lowest scores", v1::TokenRouting::BOTTOM),
       SizeArm("8-experts", 8, 4),
       SizeArm("32-experts", 32, 16)};
+  for (ArmDefinition& arm : arms) {
+    if (arm.name == kEmoe || arm.name == kLearnedGate) arm.measured_experts.emplace();
+  }
   const auto first = std::ranges::find(arms, kLearnedGate, &ArmDefinition::name);
   for (auto arm = first; arm != arms.end(); ++arm) arm->full_only = true;
   return arms;

@@ -52,7 +52,7 @@ std::vector<ArmDefinition> MolexArms() {
     for (const double noise : kEmbeddingNoises) {
       arm->tuning->scorings.push_back({.name = NoisyScoring(noise), .embedding_noise = noise});
     }
-    arm->tuning->extra_tasks = {kTextTask, kNumbersTask};
+    arm->tuning->extra_tasks = {kTextTask, kNumbersTask, PartialTask(kReviewsTask, kJointPercent)};
   }
   molex.counts_layer_choices = true;
   ArmDefinition two =

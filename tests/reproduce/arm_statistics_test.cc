@@ -84,6 +84,22 @@ TEST(ArmStatisticsTest, GainByTenthsPairsStepsByNumber) {
   }
 }
 
+TEST(ArmStatisticsTest, CostsAreOfAStepAndOfTheRun) {
+  ArmResult result{.metrics = Steps({1, 1, 1})};
+  for (const auto& cost : {LogStepSeconds, LogStepWork, LogPeakMemory}) {
+    EXPECT_FALSE(cost(result).has_value());
+  }
+  for (int i = 0; i < 3; ++i) {
+    result.metrics[i].set_step_seconds(1 + i);
+    result.metrics[i].set_gflops(10);
+    result.metrics[i].set_peak_resident_mb(100 + i);
+  }
+  result.metrics[2].set_step_seconds(9);
+  EXPECT_DOUBLE_EQ(*LogStepSeconds(result), std::log(2.0));
+  EXPECT_DOUBLE_EQ(*LogStepWork(result), std::log(10 * (1 + 2 + 9) / 3.0));
+  EXPECT_DOUBLE_EQ(*LogPeakMemory(result), std::log(102.0));
+}
+
 TEST(ArmStatisticsTest, ActiveShareIsAveragedOverLayersAndTheEnd) {
   ArmResult result{.num_experts = 8, .metrics = Steps(std::vector<double>(40, 1.0))};
   for (const int step : {10, 38, 40}) {

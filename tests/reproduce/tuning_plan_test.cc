@@ -151,6 +151,15 @@ TEST(TuningPlanTest, FurtherTasksAreScoredWhereClaimsNeedThem) {
   EXPECT_EQ(num_tasks(EmoeExperiment(), "plain", 0), 3);
   EXPECT_EQ(num_tasks(EmoeExperiment(), "plain", 1), 1);
   EXPECT_EQ(num_tasks(EmoeExperiment(), "every-layer", 0), 1);
+  for (const Experiment* experiment : kExperiments) {
+    const ReproductionPlan plan = FullPlan(*experiment);
+    const PlannedRun& reviews = RunOf(plan, "plain-yelp-30-percent-seed-0");
+    std::vector<std::string> tasks;
+    for (const auto& task : PlannedTaskScores(plan, reviews, "r", "/t")[0].request.tasks()) {
+      tasks.push_back(task.name());
+    }
+    EXPECT_THAT(tasks, ElementsAre("yelp", "sst2", "amazon")) << experiment->name;
+  }
   EXPECT_EQ(num_tasks(MolexExperiment(), "molex", 0), 3);
   EXPECT_EQ(num_tasks(MolexExperiment(), "two-layers", 0), 1);
   const ReproductionPlan plan = FullPlan(EmoeExperiment());
@@ -224,13 +233,22 @@ TEST(TuningPlanTest, TheDigestOfATaskCoversItsFiles) {
 
 TEST(TuningPlanTest, ModelsAreAnalyzedWhereClaimsNeedIt) {
   const ReproductionPlan emoe = FullPlan(EmoeExperiment());
-  const auto experts =
-      PlannedExpertAnalysis(RunOf(emoe, "initial-random-seed-1"), "run-000002", "/data");
+  const auto activity = [&](const std::string& run) {
+    return PlannedExpertAnalysis(emoe, RunOf(emoe, run), "run-000002", "/data");
+  };
+  const auto experts = activity("initial-random-seed-1");
   ASSERT_TRUE(experts.has_value());
   EXPECT_EQ(experts->split().active_experts(), 4);
   EXPECT_EQ(experts->split().seed(), 1);
   EXPECT_TRUE(experts->split().layers().empty());
-  EXPECT_FALSE(PlannedExpertAnalysis(RunOf(emoe, "emoe-sst2-seed-1"), "run-000002", "/data"));
+  for (const char* routed : {"emoe-sst2-seed-1", "learned-gate-mawps-seed-1"}) {
+    ASSERT_TRUE(activity(routed).has_value());
+    EXPECT_EQ(activity(routed)->split().ByteSizeLong(), 0u) << "it has experts of its own";
+    EXPECT_EQ(activity(routed)->dataset_dir(), "/data");
+  }
+  for (const char* other : {"emoe-agnews-seed-1", "full-emoe-sst2-seed-1", "plain-sst2-seed-1"}) {
+    EXPECT_FALSE(activity(other).has_value()) << other;
+  }
   const PlannedRun& initial = RunOf(emoe, "initial-random-seed-1");
   EXPECT_EQ(PlannedRunSpec(emoe, initial, kData).num_steps(), 1);
   const ReproductionPlan molex = FullPlan(MolexExperiment());
@@ -241,6 +259,23 @@ TEST(TuningPlanTest, ModelsAreAnalyzedWhereClaimsNeedIt) {
   EXPECT_THAT(choices("molex-mawps-seed-0")->tasks(), ElementsAre("mawps"));
   EXPECT_FALSE(choices("molex-e2e-seed-0"));
   EXPECT_FALSE(choices("plain-mawps-seed-0"));
+}
+
+TEST(TuningPlanTest, ChangedChoicesAreThoseSinceTheStart) {
+  v1::ExpertActivity activity;
+  EXPECT_FALSE(ChangedChoicesOf(activity).has_value());
+  activity.set_step(30);
+  const auto add = [&](int64_t from, int64_t to, double share) {
+    v1::ChoiceDrift* const drift = activity.add_drift();
+    drift->set_from_step(from);
+    drift->set_to_step(to);
+    drift->set_changed_share(share);
+  };
+  add(20, 30, 0.9);
+  EXPECT_FALSE(ChangedChoicesOf(activity).has_value());
+  add(0, 30, 0.25);  // one of two layers
+  add(0, 30, 0.75);
+  EXPECT_DOUBLE_EQ(ChangedChoicesOf(activity).value(), 0.5);
 }
 
 TEST(TuningPlanTest, NoiseIsAScoring) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using reproduce_fixture::WriteCorpus;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 class ReproducePapersTest : public reproduce_fixture::ReproduceFixture {};
 
@@ -58,12 +62,16 @@ TEST_F(ReproducePapersTest, TestsAnotherPaperWithSomeOfItsArms) {
   EXPECT_EQ(NumRuns(), 2);
 }
 
+void WriteLines(const fs::path& path, int count, const auto& line) {
+  fs::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  for (int i = 0; i < count; ++i) file << line(i);
+}
+
 // Returns a directory with a few examples of the tasks of fine-tuning experiments.
 fs::path WriteTasks(const fs::path& directory) {
   const auto write = [&](const std::string& path, int count, const auto& line) {
-    fs::create_directories((directory / path).parent_path());
-    std::ofstream file(directory / path, std::ios::binary);
-    for (int i = 0; i < count; ++i) file << line(i);
+    WriteLines(directory / path, count, line);
   };
   const auto review = [](int i) {
     return (i % 2 ? "good film " : "bad film ") + std::to_string(i) + "\t" + std::to_string(i % 2) +
@@ -77,8 +85,9 @@ fs::path WriteTasks(const fs::path& directory) {
   write("amazon/test.csv", 8, [&](int i) { return polarity(i) + "\",\"as seen\"\n"; });
   write("yelp/test.csv", 8, [&](int i) { return polarity(i) + "\"\n"; });
   const auto problem = [](int i) {
-    return (i == 0 ? "Question,Equation\n" : "") + std::string("Add number0 to number1 in case ") +
-           std::to_string(i) + " ?," + (i % 2 ? "+" : "-") + " number0 number1\n";
+    return (i == 0 ? "Question,Numbers,Equation\n" : "") +
+           std::string("Add number0 to number1 in case ") + std::to_string(i) + " ?,9.0 2.0," +
+           (i % 2 ? "+" : "-") + " number0 number1\n";
   };
   write("mawps/train.csv", 60, problem);
   write("mawps/dev.csv", 8, problem);
@@ -119,6 +128,7 @@ TEST_F(ReproducePapersTest, TestsAPaperOnFineTuning) {
   for (const size_t claim : {0, 1, 3, 4, 10}) {
     EXPECT_TRUE(claims[claim]["parts"][0]["effect"].is_number()) << claims[claim];
   }
+  EXPECT_TRUE(claims[3]["parts"][1]["effect"].is_number()) << "changed choices: " << claims[3];
   // All experts together are the dense model; with half of them it is another one.
   EXPECT_NE(claims[4]["parts"][0]["effect"], 0);
   EXPECT_TRUE(claims[4]["parts"][1]["effect"].is_number()) << claims[4];
@@ -142,6 +152,82 @@ TEST_F(ReproducePapersTest, TestsAPaperOnFineTuning) {
   EXPECT_FALSE(parts[1].contains("effect")) << parts;    // no frozen gate was trained
   const json robust = json::parse(other.output)["claims"][3]["parts"];
   EXPECT_TRUE(robust[2]["effect"].is_number()) << robust;
+}
+
+// Adds the tasks on which only --full tunes models.
+void WriteExtraTasks(const fs::path& directory) {
+  const auto topic = [](int i) {
+    const std::string number = std::to_string(i);
+    return "\"" + std::to_string(i % 4 + 1) + "\",\"Title " + number + "\",\"Text " + number +
+           "\"\n";
+  };
+  WriteLines(directory / "ag_news/train.csv", 40, topic);
+  WriteLines(directory / "ag_news/test.csv", 8, topic);
+  const auto place = [](int i) {
+    const std::string name = "Place " + std::to_string(i);
+    return (i == 0 ? "mr,ref\n" : "") + std::string("\"name[") + name + "], food[Thai]\"," + name +
+           " serves Thai food.\n";
+  };
+  WriteLines(directory / "e2e/trainset.csv", 40, place);
+  WriteLines(directory / "e2e/testset_w_refs.csv", 4, place);
+  // A part of these is trained on.
+  WriteLines(directory / "yelp/test.csv", 40, [](int i) {
+    return (i % 2 ? "\"2\",\"good " : "\"1\",\"bad ") + std::to_string(i) + "\"\n";
+  });
+  const fs::path samples = BRAID_TESTS_DIR "/evaluation/tasks/samples";
+  for (const char* task : {"asdiv", "svamp"}) {
+    fs::copy(samples / task, directory / task, fs::copy_options::recursive);
+  }
+}
+
+// Returns the parts of a claim that were not measured.
+std::vector<std::string> PartsWithoutEffect(const json& claim) {
+  std::vector<std::string> names;
+  for (const json& part : claim["parts"]) {
+    if (!part.contains("effect") || !part["effect"].is_number())
+      names.push_back(part["name"].get<std::string>());
+  }
+  return names;
+}
+
+// Experts that are copies, full tuning, other layers and selections; shares of examples, tasks
+// together, written texts and numbers in the text. BRAID_ALL_TASKS in the environment runs it.
+TEST_F(ReproducePapersTest, TestsPapersOnFineTuningWithTheirExtraTasks) {
+  if (std::getenv("BRAID_ALL_TASKS") == nullptr) GTEST_SKIP() << "nightly";
+  const fs::path corpus = WriteCorpus(root_ / "corpus.jsonl", 800'000, /*labeled=*/true);
+  const fs::path tasks = WriteTasks(root_ / "tasks");
+  WriteExtraTasks(tasks);
+  const auto claims_of = [&](const std::string& paper, const std::string& arms) {
+    const Outcome outcome =
+        Run({"reproduce", corpus.string(), "--paper", paper, "--tasks", tasks.string(), "--full",
+             "--seeds", "1", "--steps", "10", "--arms", arms, "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return json::parse(outcome.output)["claims"];
+  };
+  const json emoe = claims_of("emoe", "plain,emoe,full-emoe,copies,two-layers,not-top-4");
+  ASSERT_EQ(emoe.size(), 12);
+  const std::vector<std::string> of_first = PartsWithoutEffect(emoe[0]);
+  EXPECT_THAT(of_first, Contains("plain minus emoe, all parameters trained"));
+  for (const char* name : {"plain minus emoe, agnews", "right answers of emoe minus plain, yelp",
+                           "plain minus emoe, e2e", "bleu of emoe minus plain"}) {
+    EXPECT_THAT(of_first, Not(Contains(name)));
+  }
+  // Other origins, copies, amounts of data, and tasks together.
+  for (const size_t claim : {1, 2, 8, 9}) {
+    EXPECT_THAT(PartsWithoutEffect(emoe[claim]), IsEmpty()) << emoe[claim];
+  }
+  EXPECT_THAT(PartsWithoutEffect(emoe[5]), Not(Contains("not-top-4 minus plain")));
+  EXPECT_THAT(PartsWithoutEffect(emoe[7]), Not(Contains("two-layers minus emoe")));
+  EXPECT_EQ(NumRuns(), 1 + 2 * 13 + 4 * 2);
+
+  const json molex = claims_of("molex", "plain,molex,own-layer");
+  ASSERT_EQ(molex.size(), 8);
+  EXPECT_THAT(PartsWithoutEffect(molex[0]), Not(Contains("own-layer minus molex")));
+  // Texts, other origins and costs.
+  for (const size_t claim : {1, 2, 5}) {
+    EXPECT_THAT(PartsWithoutEffect(molex[claim]), IsEmpty()) << molex[claim];
+  }
+  EXPECT_EQ(NumRuns(), 35 + 5 + 2) << "those of plain are found";
 }
 
 TEST_F(ReproducePapersTest, RefusesTasksThatAreMissingOrNotUsed) {

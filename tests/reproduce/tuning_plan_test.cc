@@ -154,10 +154,9 @@ TEST(TuningPlanTest, FurtherTasksAreScoredWhereClaimsNeedThem) {
   for (const Experiment* experiment : kExperiments) {
     const ReproductionPlan plan = FullPlan(*experiment);
     const PlannedRun& reviews = RunOf(plan, "plain-yelp-30-percent-seed-0");
+    const v1::EvaluateTasksRequest request = PlannedTaskScores(plan, reviews, "r", "/t")[0].request;
     std::vector<std::string> tasks;
-    for (const auto& task : PlannedTaskScores(plan, reviews, "r", "/t")[0].request.tasks()) {
-      tasks.push_back(task.name());
-    }
+    for (const v1::TaskSpec& task : request.tasks()) tasks.push_back(task.name());
     EXPECT_THAT(tasks, ElementsAre("yelp", "sst2", "amazon")) << experiment->name;
   }
   EXPECT_EQ(num_tasks(MolexExperiment(), "molex", 0), 3);

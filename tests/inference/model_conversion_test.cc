@@ -271,7 +271,7 @@ TEST(ModelConversionTest, AnotherModelInThePlaceOfTheSourceIsNoticed) {
   join.set_dense(true);
   join.set_strict(true);
   EXPECT_FAILS(Convert(join), absl::StatusCode::kFailedPrecondition,
-               "in a model that was replaced: " + split.output_dir() + " has the key \"experts ");
+               "in a model that was replaced: ", "/experts has the key \"experts ");
   join.set_strict(false);
   ASSERT_OK_AND_ASSIGN(const auto joined, Convert(join));
   EXPECT_FALSE(joined.restored_order());

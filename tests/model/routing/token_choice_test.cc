@@ -1,5 +1,7 @@
 #include "model/routing/token_choice.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -36,7 +36,8 @@ bool IsInSimilarityOrder(const std::string& dataset_dir) {
 
 void NoteSmallBatchOfSimilarDocuments(const v1::RunSpec& spec) {
   const int32_t batch = spec.batch().global_batch_size();
-  if (batch >= kBatchForSimilarity) return;
+  // A branch keeps the batch and data of its run.
+  if (batch >= kBatchForSimilarity || !spec.branch_from().empty()) return;
   const bool similar =
       spec.datasets().empty()
           ? IsInSimilarityOrder(spec.dataset_dir())

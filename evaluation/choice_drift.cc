@@ -139,10 +139,12 @@ absl::StatusOr<std::vector<v1::ChoiceDrift>> MeasureChoiceDrift(
     const EarlierModel older = load(checkpoint, newest);
     std::error_code error;
     if (!older.ok() && !fs::exists(checkpoint, error)) return std::nullopt;  // removed since
-    if (!older.ok() && IsCheckpointDamage(older.status())) {
+    const bool damaged = IsCheckpointDamage(older.status());
+    // A start that holds adapters alone lacks its base where that was removed.
+    if (damaged || absl::IsFailedPrecondition(older.status())) {
       skipped->push_back(absl::StrCat("choices of ", name, " were not compared: checkpoint ",
-                                      checkpoint.string(),
-                                      " is damaged: ", older.status().message()));
+                                      checkpoint.string(), damaged ? " is damaged: " : ": ",
+                                      older.status().message()));
       return std::nullopt;
     }
     RETURN_IF_ERROR(older.status());

@@ -194,8 +194,8 @@ absl::StatusOr<std::optional<v1::Conversion>> FindConversion(ModelPath* model, b
     const absl::Status usable = next.ok() ? CheckSourceKey(record, *next) : next.status();
     if (!usable.ok()) {
       const std::string cause = absl::StrCat(
-          "units were left in the order of the experts, since their places are recorded in a "
-          "model ",
+          "units were left in the order of the experts; if they had places, these are recorded in "
+          "a model ",
           next.ok() ? "that was replaced: " : "that is damaged: ", usable.message());
       RETURN_IF_ERROR(AddSkipped({&cause, 1}, strict, &model->source));
       return std::nullopt;

@@ -81,6 +81,7 @@ std::optional<double> LogStepSeconds(const ArmResult& result) {
 std::optional<double> LogStepWork(const ArmResult& result) {
   double work = 0, steps = 0;
   for (const v1::StepMetrics& step : result.metrics) {
+    if (step.gflops() <= 0) continue;  // it had no data, for instance
     work += step.gflops() * step.step_seconds();
     ++steps;
   }

@@ -1,5 +1,7 @@
 #include "reproduce/prepared_corpus.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
@@ -72,6 +74,12 @@ absl::StatusOr<PreparedCorpus> PrepareDatasets(PipelineClient& client, const Rep
                                                const CheckedCorpus& corpus, ProgressBoard& board) {
   PreparedCorpus prepared;
   for (const DatasetDefinition& dataset : plan.experiment->datasets) {
+    // Only arms of its own train on such a dataset.
+    if (dataset.runs_per_instance > 1 && std::ranges::none_of(plan.runs, [&](const auto& run) {
+          return run.arm.dataset == dataset.name;
+        })) {
+      continue;
+    }
     ASSIGN_OR_RETURN(const v1::Job job, Prepare(client, plan, corpus, dataset, board));
     prepared.dataset_dirs[dataset.name] = job.result().dataset_dir();
     if (prepared.dataset_dirs.size() > 1) continue;

@@ -115,7 +115,7 @@ class MolexClaims {
                            if (seconds && result.arm == kPlainTuning) *seconds += std::log(1.2);
                            return seconds;
                          });
-    builder.AddStatistic("log of plain minus molex, work", "log of the FLOPs of a step",
+    builder.AddStatistic("log of plain minus molex, work", "log of the FLOPs of a step, by formula",
                          std::nullopt, arms, LogStepWork);
     builder.AddStatistic("log of plain minus molex, memory", "log of the peak memory of a run",
                          std::nullopt, arms, LogPeakMemory);

@@ -14,7 +14,8 @@ constexpr char kOrderIntroduction[] =
 constexpr char kOrderLimits[] =
     "At equal tokens, a larger batch also means fewer steps and another learning rate. All arms of "
     "a batch but dense-half-rate use one rate; those of 16 and 64 sequences were set without a "
-    "pilot, those of tuned arms by a sweep with another seed.";
+    "pilot. Those of tuned arms with 4 and 64 sequences are the best of a sweep with another seed; "
+    "those with 16 and 256 are guesses from it.";
 
 constexpr double kSmallBatchRate = 6e-3;
 constexpr double kLargeBatchRate = 8e-3;
@@ -31,7 +32,8 @@ double RateOf(int batch) {
   return batch == kLargeBatch ? kLargeBatchRate : kLongBatchRate;
 }
 
-// Returns the rate that was best in a sweep with another seed (docs/reproduction/order.md).
+// Returns the rate that was best in a sweep with another seed (docs/reproduction/order.md); those
+// of 16 and 256 sequences are guesses, and need a sweep before their arms are judged.
 double TunedRateOf(int batch) {
   switch (batch) {
     case kSmallBatch:

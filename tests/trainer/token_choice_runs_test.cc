@@ -240,8 +240,8 @@ TEST(TokenChoiceRunsTest, MetricsShowTheLoadOfEachExpert) {
 TEST(TokenChoiceRunsTest, KilledTrainerResumesToTheSameBitsAndIsEvaluatedAtAnyNumber) {
   const fs::path dataset =
       NewTextDataset(NewTokenizer("the cat sat on the mat and the dog ran after the cat. ", 280));
-  v1::RunSpec spec = GrowingSpec(dataset, 600, 2);
-  spec.mutable_growth()->set_until(0.8);
+  v1::RunSpec spec = GrowingSpec(dataset, 1200, 2);
+  spec.mutable_growth()->set_until(0.4);
   spec.mutable_checkpoint()->set_every_steps(280);
   const auto start = [&](const RunDirectory& run) { return Trainer("train", run.root()); };
   const RunDirectory whole(NewDirectory("run")), killed(NewDirectory("run"));
@@ -255,7 +255,8 @@ TEST(TokenChoiceRunsTest, KilledTrainerResumesToTheSameBitsAndIsEvaluatedAtAnyNu
   ASSERT_EQ(kill(victim.pid(), SIGKILL), 0);
   EXPECT_EQ(victim.Wait(), 128 + SIGKILL) << "it had ended before";
   const std::vector<int> active = ActiveExpertsOf(whole);
-  EXPECT_EQ(NewestCheckpointStep(killed.checkpoints()), 280);
+  // On a slow machine the signal may come after a later checkpoint.
+  EXPECT_GE(NewestCheckpointStep(killed.checkpoints()), 280);
   EXPECT_EQ(active[280], active[279] + 1);
   TestProgram resumed = start(killed);
   ASSERT_EQ(resumed.Wait(), 0) << resumed.err();

@@ -93,7 +93,8 @@ absl::Status Metrics(Session& session, const MetricsOptions& options) {
   CatchInterrupts();
   if (options.csv == "-") {
     const absl::Status printed = PrintCsv(options.runs.front(), client);
-    // Whether a failed output is an error is decided once for all commands (cli/arguments.h).
+    // A failed write to standard output is reported in one place for all commands
+    // (cli/arguments.h).
     return std::cout ? printed : absl::OkStatus();
   }
   if (csv || !options.tensorboard.empty()) return WriteFiles(session, options, client);

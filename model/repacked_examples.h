@@ -12,9 +12,9 @@ namespace braid {
 
 // Sequences [B', L'], each with whole examples one after the other, and padding.
 struct RepackedExamples {
-  at::Tensor source;     // [B' L'] int64: a position of the batch; 0 in padding
-  at::Tensor places;     // [n] int64: where there is no padding, ascending
-  at::Tensor positions;  // [n] int64: the positions of the batch there
+  at::Tensor source;  // [B' L'] int64: a position of the batch; 0 in padding
+  at::Tensor places;  // [n] int64: positions of the new sequences that are not padding, ascending
+  at::Tensor positions;  // [n] int64: the positions of the batch that they hold
   at::Tensor visible;    // [B', L'] int32: the first position of the example of each position;
                          // undefined if attention sees whole sequences
 };

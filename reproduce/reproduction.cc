@@ -196,15 +196,14 @@ class ExperimentRun {
   ScoringTask ScoringOf(size_t i) const {
     ScoringTask task{.run = runs_[i]};
     if (runs_[i].state() != v1::RUN_SUCCEEDED) return task;
+    task.experts = PlannedExpertAnalysis(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
     if (plan_.runs[i].arm.tuning.has_value()) {
       task.task_requests =
           PlannedTaskScores(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
       task.layers = PlannedLayerChoices(plan_, plan_.runs[i], runs_[i].id(), options_.tasks_dir);
-      task.experts = PlannedExpertAnalysis(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
       task.tasks_digest = tasks_digests_.at(plan_.runs[i].task);
       return task;
     }
-    task.experts = PlannedExpertAnalysis(plan_, plan_.runs[i], runs_[i].id(), ScoredDataset());
     // All models are scored on the same copy of the held-out text.
     task.requests = PlannedEvaluations(plan_, plan_.runs[i], runs_[i].id(), corpus_.dataset_dirs);
     if (corpus_.num_heldout_domains >= 2) return task;

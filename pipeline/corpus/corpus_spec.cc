@@ -352,7 +352,7 @@ absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec) {
   }
   if (spec.order() == v1::RANDOM && RunsPerInstance(spec) > 1) {
     return Wrong("pack.runs_per_instance", absl::StrCat(spec.pack().runs_per_instance()),
-                 "none with order RANDOM, whose runs are no more similar than any documents");
+                 "none with order RANDOM, in which consecutive documents are not similar");
   }
   const bool by_similarity = spec.order() != v1::RANDOM && spec.order() != v1::SOURCE;
   if (by_similarity || !spec.has_order_partitions()) return absl::OkStatus();

@@ -385,13 +385,11 @@ TEST_P(ExpertFinetuningTest, RunsThatCannotBeRecomposedAreRefused) {
                              HasSubstr("--no-recompose")));
   const fs::path start = Converted(v1::ExpertSplit::KEYS, 2);
   EXPECT_EQ(refused(start, nothing), "");
-  EXPECT_THAT(
-      refused(start,
-              [](v1::RunSpec* spec) {
-                spec->mutable_model()->mutable_routing()->mutable_token()->set_combine_weights(
-                    v1::TokenRouting::EQUAL);
-              }),
-      testing::AllOf(HasSubstr("EQUAL, expected ONES")));
+  const auto equal_weights = [](v1::RunSpec* spec) {
+    auto* const token = spec->mutable_model()->mutable_routing()->mutable_token();
+    token->set_combine_weights(v1::TokenRouting::EQUAL);
+  };
+  EXPECT_THAT(refused(start, equal_weights), HasSubstr("EQUAL, expected ONES"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ExpertFinetuningTest, testing::Values(v1::LLAMA, v1::GPT2),

@@ -331,7 +331,7 @@ TEST(ReportPageTest, ShowsTheLossByNumberOfActiveExperts) {
                           HasSubstr("2.375")));
   // The number of `braid eval perplexity`, as all others of the section.
   EXPECT_THAT(html, Not(HasSubstr("<td>7.000</td>")));
-  // Without the number of active experts that the run ended with, there is no evaluation.json.
+  // A run that was scored only with other numbers of active experts has no evaluation.json.
   for (ReportRun& run : runs) run.evaluation.reset();
   EXPECT_THAT(RenderReport(runs), HasSubstr("<h3>Loss by number of active experts</h3>"));
 }

@@ -174,7 +174,7 @@ TEST(TuningClaimsTest, PairsOfSeedsAreNotCountedAsIndependent) {
   EXPECT_NEAR(claim.parts[0].estimate->low, std::log(2.0) / 3 - half, 1e-3);
 }
 
-// The claim on gates needs both: losses that are no higher, and choices that change less.
+// Claim E4 has two conditions: the loss with key means is not higher, and fewer choices change.
 TEST(TuningClaimsTest, AGateThatChangesItsChoicesNoMoreIsNotWorse) {
   Evidence evidence = WithMeasurements(FabricateTuning(EmoeExperiment(), LossWithEmoe));
   for (ArmResult& result : evidence.results) {

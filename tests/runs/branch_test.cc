@@ -271,7 +271,7 @@ TEST_F(BranchTest, NamesTheNearestCheckpoints) {
     fs::create_directories(CheckpointPath(run.checkpoints(), step));
   EXPECT_THAT(error(9), HasSubstr("; the nearest are 8 and 12; checkpoint.keep_every_steps"));
   EXPECT_THAT(error(15), HasSubstr("; the nearest is 12;"));
-  // Steps of the decay are no places for a branch.
+  // A branch cannot start during the decay, so those steps are not suggested.
   fs::create_directories(CheckpointPath(run.checkpoints(), 24));
   EXPECT_THAT(error(15), HasSubstr("; the nearest are 12 and 24;")) << "its settings are unknown";
   ASSERT_OK(run.WriteSpec(stable_));

@@ -1,6 +1,7 @@
 // Mixtures in whole runs: what is trained on, what is recorded, and that a resume and another
 // number of ranks do the same.
 #include <filesystem>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -12,7 +13,6 @@
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/training_loop.h"
 
 namespace braid {
 namespace mixture_runs_test {
@@ -77,12 +77,7 @@ TEST_F(MixtureRunTest, ValidationNamesDatasetsWithoutAHeldoutSplit) {
   remove_split(datasets_[1]);
   spec = *ResolveRunSpec(spec);
   std::ostringstream out;
-  SingleProcess alone;
-  LoopEnvironment environment;
-  environment.communicator = &alone;
-  environment.now = StepClock();
-  environment.out = &out;
-  EXPECT_OK(TrainingLoop(RunDirectory(NewDirectory("run")), spec, environment).Run().status());
+  EXPECT_OK(TrainAlone(RunDirectory(NewDirectory("run")), spec, -1, &std::cerr, &out).status());
   EXPECT_THAT(out.str(), HasSubstr("; no held-out split in " + datasets_[1].string()));
   remove_split(datasets_[0]);
   const absl::Status status = ResolveRunSpec(spec).status();

@@ -284,14 +284,15 @@ std::function<double()> StepClock() {
 }
 
 absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const v1::RunSpec& spec,
-                                           int64_t stop_after, std::ostream* warnings) {
+                                           int64_t stop_after, std::ostream* warnings,
+                                           std::ostream* log) {
   SetModelThreads(1);
   SingleProcess alone;
-  std::ostringstream out;
+  std::ostringstream unread;
   LoopEnvironment environment;
   environment.communicator = &alone;
   environment.now = StepClock();
-  environment.out = &out;
+  environment.out = log == nullptr ? &unread : log;
   environment.warnings = warnings;
   environment.stop_requested = [&stop_after] { return stop_after > 0 && --stop_after == 0; };
   return TrainingLoop(directory, spec, environment).Run();

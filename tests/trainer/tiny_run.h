@@ -85,10 +85,11 @@ v1::RunSpec TinyAdapterSpec(const std::filesystem::path& dataset, const RunDirec
 std::function<double()> StepClock();
 
 // Runs the loop with one rank in `directory` and requests a stop after `stop_after` calls of
-// stop_requested (never when negative).
+// stop_requested (never when negative). `log` receives what it prints, where it is not null.
 absl::StatusOr<TrainingOutcome> TrainAlone(const RunDirectory& directory, const v1::RunSpec& spec,
                                            int64_t stop_after = -1,
-                                           std::ostream* warnings = &std::cerr);
+                                           std::ostream* warnings = &std::cerr,
+                                           std::ostream* log = nullptr);
 
 // The same with all ranks of the spec, each a thread; returns the first error of a rank.
 absl::Status TrainOnRanks(const RunDirectory& directory, const v1::RunSpec& spec,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -22,7 +23,6 @@
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "trainer/parallel/threaded_communicator.h"
-#include "trainer/training_loop.h"
 
 namespace braid {
 namespace validation_test {
@@ -348,13 +348,8 @@ TEST_F(ValidationTest, LogNamesTheCostAndTheIntervalThatIsAffordable) {
   const v1::RunSpec short_spec = Spec(4, 2, 8);
   EXPECT_THAT(ValidationCostText(short_spec, 8), HasSubstr("; one validation alone takes more"));
   std::ostringstream out;
-  SingleProcess alone;
-  LoopEnvironment environment;
-  environment.communicator = &alone;
-  environment.now = StepClock();
-  environment.out = &out;
   EXPECT_OK(
-      TrainingLoop(RunDirectory(NewDirectory("run")), short_spec, environment).Run().status());
+      TrainAlone(RunDirectory(NewDirectory("run")), short_spec, -1, &std::cerr, &out).status());
   EXPECT_THAT(out.str(), HasSubstr(ValidationCostText(short_spec, 8) + "\n"));
 }
 

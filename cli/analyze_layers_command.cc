@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct LayersOptions {
   std::string model, tasks_dir, output;
   std::vector<std::string> paths, probes, tasks;
   int32_t sentences = 10000, hidden_units = 0, threads = 0;
+  std::optional<int32_t> words;
   uint64_t seed = 0;
   bool strict = false;
 };
@@ -35,6 +37,7 @@ v1::AnalyzeLayersRequest RequestOf(const LayersOptions& options) {
   for (const std::string& path : options.paths) request.add_paths(AbsolutePath(path));
   request.mutable_probes()->Assign(options.probes.begin(), options.probes.end());
   request.set_num_sentences(options.sentences);
+  if (options.words.has_value()) request.set_num_words(*options.words);
   request.set_hidden_units(options.hidden_units);
   request.set_seed(options.seed);
   request.set_num_threads(options.threads);
@@ -131,13 +134,18 @@ void AddProbing(CLI::App* command, LayersOptions* options) {
       ->check(IntegerBetween(100, 1000000))
       ->capture_default_str();
   command
+      ->add_option("--words", options->words,
+                   "Words that the probe `words` tells apart (default: one for every 40 sentences, "
+                   "at most 1000)")
+      ->check(IntegerBetween(2, 1000));
+  command
       ->add_option("--hidden-units", options->hidden_units,
                    "Hidden units of the classifiers; 0: logistic regression")
       ->check(IntegerBetween(0, 4096))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of the choice of sentences (default: 0)")
       ->check(Seed());
-  for (const char* const name : {"--probe", "--sentences", "--hidden-units", "--seed"}) {
+  for (const char* const name : {"--probe", "--sentences", "--words", "--hidden-units", "--seed"}) {
     command->get_option(name)->needs(command->get_option("--text"));
   }
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -50,6 +51,13 @@ absl::Status CheckLayersRequest(const v1::AnalyzeLayersRequest& request) {
   if (request.has_num_sentences()) {
     RETURN_IF_ERROR(
         check("num_sentences", request.num_sentences(), kLeastSentences, kMostSentences));
+  }
+  if (request.has_num_words()) {
+    RETURN_IF_ERROR(check("num_words", request.num_words(), 2, kMostProbeWords));
+    if (!request.probes().empty() && std::ranges::count(request.probes(), "words") == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("num_words: got ", request.num_words(),
+                                                     ", expected none without the probe words"));
+    }
   }
   return check("hidden_units", request.hidden_units(), 0, kMostHiddenUnits);
 }
@@ -164,7 +172,9 @@ absl::StatusOr<std::vector<ProbeSentences>> SentencesOf(const v1::AnalyzeLayersR
     return std::ssize(sentence) + 2 + kSpareTokens > most_tokens &&
            std::ssize(options.encode(sentence)) + kSpareTokens > most_tokens;
   });
-  return LabelSentences(sentences, probes, asked);
+  return LabelSentences(
+      sentences, probes, asked,
+      request.has_num_words() ? std::optional<int>(request.num_words()) : std::nullopt);
 }
 
 absl::StatusOr<v1::TaskLayerChoices> ChoicesOf(LanguageModel& model, const TaskPrompts& task) {

@@ -49,13 +49,24 @@ Candidates ByLength(std::span<const std::string> sentences) {
   return result;
 }
 
-Candidates ByWord(std::span<const std::string> sentences, int64_t num_sentences) {
+// The number of classes by word for `num_sentences`.
+int NumWords(int64_t num_sentences, std::optional<int> asked) {
+  constexpr int64_t kSentencesPerWord = 40;
+  return asked.value_or(
+      static_cast<int>(std::clamp<int64_t>(num_sentences / kSentencesPerWord, 2, kMostProbeWords)));
+}
+
+Candidates ByWord(std::span<const std::string> sentences, int64_t num_sentences,
+                  std::optional<int> num_words) {
   const WordClasses words(sentences);
-  Candidates result{.num_classes = WordClasses::NumClasses(num_sentences), .sentences = {}};
-  const auto classes = words.Assign(num_sentences);
+  const auto assign = [&](int64_t count) {
+    return words.Assign(NumWords(count, num_words), count);
+  };
+  Candidates result{.num_classes = NumWords(num_sentences, num_words), .sentences = {}};
+  const auto classes = assign(num_sentences);
   if (!classes.has_value()) {
     result.available = num_sentences;
-    while (result.available > 0 && !words.Assign(result.available)) {
+    while (result.available > 0 && !assign(result.available)) {
       result.available = result.available * 7 / 8;
     }
     return result;
@@ -103,13 +114,13 @@ Candidates BySwappedClauses(std::span<const std::string> sentences) {
   });
 }
 
-Candidates CandidatesOf(Probe probe, std::span<const std::string> sentences,
-                        int64_t num_sentences) {
+Candidates CandidatesOf(Probe probe, std::span<const std::string> sentences, int64_t num_sentences,
+                        std::optional<int> num_words) {
   switch (probe) {
     case Probe::kLength:
       return ByLength(sentences);
     case Probe::kWords:
-      return ByWord(sentences, num_sentences);
+      return ByWord(sentences, num_sentences, num_words);
     case Probe::kSwappedWords:
       return BySwap(sentences, SwapWords);
     case Probe::kSwappedClauses:
@@ -161,11 +172,12 @@ absl::StatusOr<std::vector<Probe>> ProbesNamed(std::span<const std::string> name
 
 absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::string> sentences,
                                                            std::span<const Probe> probes,
-                                                           int64_t num_sentences) {
+                                                           int64_t num_sentences,
+                                                           std::optional<int> num_words) {
   std::vector<ProbeSentences> result;
   std::vector<std::string> lacking;
   for (const Probe probe : probes) {
-    Candidates candidates = CandidatesOf(probe, sentences, num_sentences);
+    Candidates candidates = CandidatesOf(probe, sentences, num_sentences, num_words);
     if (candidates.available / candidates.num_classes < num_sentences / candidates.num_classes) {
       lacking.push_back(
           absl::StrCat(candidates.available, " with ", kNames[static_cast<int>(probe)]));

@@ -4,6 +4,7 @@
 #define BRAID_EVALUATION_PROBING_PROBE_SENTENCES_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,12 +40,16 @@ struct ProbeSentences {
   std::vector<LabeledSentence> training, test;
 };
 
+// The most words that Probe::kWords tells apart.
+inline constexpr int kMostProbeWords = 1000;
+
 // Labels `num_sentences` of the sentences, which are in random order, rounded down to equal
-// classes. InvalidArgument, with the numbers to pass instead, when the text has too few for one of
+// classes. Probe::kWords has `num_words` classes, by default one for every 40 sentences.
+// InvalidArgument, with the numbers to pass instead, when the text has too few for one of
 // `probes`.
-absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::string> sentences,
-                                                           std::span<const Probe> probes,
-                                                           int64_t num_sentences);
+absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(
+    std::span<const std::string> sentences, std::span<const Probe> probes, int64_t num_sentences,
+    std::optional<int> num_words = std::nullopt);
 
 }  // namespace braid
 

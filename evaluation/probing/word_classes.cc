@@ -6,15 +6,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
+#include "evaluation/probing/probe_sentences.h"
 #include "evaluation/probing/sentences.h"
 
 namespace braid {
 namespace {
 
-constexpr int64_t kSentencesPerClass = 40;
-constexpr int kMostClasses = 1000;
 // Ranks from here on are never used.
-constexpr int32_t kMostRanks = 3 * kMostClasses;
+constexpr int32_t kMostRanks = 3 * kMostProbeWords;
 
 // Words of letters count; numbers do not.
 bool IsCounted(std::string_view bare) {
@@ -48,10 +47,6 @@ WordClasses::WordClasses(std::span<const std::string> sentences) {
   }
 }
 
-int WordClasses::NumClasses(int64_t num_sentences) {
-  return static_cast<int>(std::clamp<int64_t>(num_sentences / kSentencesPerClass, 2, kMostClasses));
-}
-
 std::vector<int32_t> WordClasses::From(int32_t first, int num_classes,
                                        std::vector<int64_t>* counts) const {
   std::vector<int32_t> classes;
@@ -70,14 +65,14 @@ std::vector<int32_t> WordClasses::From(int32_t first, int num_classes,
   return classes;
 }
 
-std::optional<std::vector<int32_t>> WordClasses::Assign(int64_t num_sentences) const {
-  const int classes = NumClasses(num_sentences);
-  const int64_t needed = std::max<int64_t>(num_sentences / classes, 1);
-  const int32_t step = std::max(1, classes / 4);
-  for (int32_t first = 2 * classes; first >= 0; first -= step) {
-    if (first + classes > num_words_) continue;
+std::optional<std::vector<int32_t>> WordClasses::Assign(int num_classes,
+                                                        int64_t num_sentences) const {
+  const int64_t needed = std::max<int64_t>(num_sentences / num_classes, 1);
+  const int32_t step = std::max(1, num_classes / 4);
+  for (int32_t first = 2 * num_classes; first >= 0; first -= step) {
+    if (first + num_classes > num_words_) continue;
     std::vector<int64_t> counts;
-    std::vector<int32_t> assigned = From(first, classes, &counts);
+    std::vector<int32_t> assigned = From(first, num_classes, &counts);
     if (*std::ranges::min_element(counts) >= needed) return assigned;
   }
   return std::nullopt;

@@ -14,16 +14,12 @@ class WordClasses {
  public:
   explicit WordClasses(std::span<const std::string> sentences);
 
-  // Returns the number of classes for `num_sentences`: one for every 40, at least 2 and at most
-  // 1,000.
-  static int NumClasses(int64_t num_sentences);
-
-  // Returns the class of each sentence, -1 for none, such that every class has at least
-  // num_sentences / NumClasses(num_sentences) sentences; nullopt when the text has too few. The
-  // words are successive by frequency, most frequent first (ties by the word). The first of the
-  // ranks 2 C, 2 C - C / 4, ... for C classes is used with which the sentences suffice: SentEval
-  // has 1,000 classes and begins at rank 2,000.
-  std::optional<std::vector<int32_t>> Assign(int64_t num_sentences) const;
+  // Returns the class of each sentence, -1 for none, such that each of `num_classes` has at least
+  // num_sentences / num_classes sentences; nullopt when the text has too few. The words are
+  // successive by frequency, most frequent first (ties by the word). The first of the ranks 2 C,
+  // 2 C - C / 4, ... for C classes is used with which the sentences suffice: SentEval has 1,000
+  // classes and begins at rank 2,000.
+  std::optional<std::vector<int32_t>> Assign(int num_classes, int64_t num_sentences) const;
 
  private:
   // Returns the classes with the words from rank `first` on, and counts their sentences.

@@ -259,6 +259,13 @@ TEST_F(AnalyzeLayersTest, RefusesWhatCannotBeMeasured) {
   request.set_num_sentences(20);
   EXPECT_THAT(Refusal("", request), HasSubstr("num_sentences: got 20, expected 100 to"));
   request.set_num_sentences(100);
+  request.add_probes("length");
+  request.set_num_words(30);
+  EXPECT_THAT(Refusal("", request), HasSubstr("num_words: got 30, expected none without"));
+  request.clear_probes();
+  request.set_num_words(1001);
+  EXPECT_THAT(Refusal("", request), HasSubstr("num_words: got 1001, expected 2 to 1000"));
+  request.clear_num_words();
   request.add_probes("wurds");
   EXPECT_THAT(Refusal("", request), HasSubstr("did you mean \"words\"?"));
   request.clear_probes();

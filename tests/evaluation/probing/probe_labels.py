@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Constructs the labeled sentences of probes a second time, straight from the rules of SentEval.
 
-usage: probe_labels.py TEXT SEED NUM_SENTENCES
+usage: probe_labels.py TEXT SEED NUM_SENTENCES [NUM_WORDS]
 Prints one line a sentence: probe, part (training or test), label and text, separated by tabs.
 """
 import collections
@@ -85,7 +85,7 @@ def swap_clauses(sentence, lower_case):
 
 
 def word_classes(sentences, count):
-    classes = min(max(count // 40, 2), 1000)
+    classes = int(sys.argv[4]) if len(sys.argv) > 4 else min(max(count // 40, 2), 1000)
     frequency = collections.Counter(bare(w) for s in sentences for w in s.split(" "))
     ranked = sorted((w for w in frequency if w and w.isalpha()), key=lambda w: (-frequency[w], w))
     for first in range(2 * classes, -1, -max(1, classes // 4)):

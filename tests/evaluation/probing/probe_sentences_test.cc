@@ -104,13 +104,15 @@ TEST(ProbeSentencesTest, LabelsAgreeWithASecondConstructionInPython) {
   SentencePool pool(5);
   pool.Add(text);
   const std::vector<Probe> all = ProbesNamed({}).value();
-  ASSERT_OK_AND_ASSIGN(const auto probes, LabelSentences(pool.Sentences(), all, 400));
-  ASSERT_EQ(probes.size(), 4u);
-  EXPECT_EQ(probes[1].num_classes, 10);
-  const std::string expected =
-      OutputOf(absl::StrCat("'", BRAID_PYTHON, "' '", BRAID_TESTS_DIR,
-                            "/evaluation/probing/probe_labels.py' '", path, "' 5 400"));
-  EXPECT_EQ(LinesOf(probes), SortedByProbe(expected));
+  for (const std::optional<int> words : {std::optional<int>(), std::optional<int>(40)}) {
+    ASSERT_OK_AND_ASSIGN(const auto probes, LabelSentences(pool.Sentences(), all, 400, words));
+    ASSERT_EQ(probes.size(), 4u);
+    EXPECT_EQ(probes[1].num_classes, words.value_or(10));
+    const std::string expected = OutputOf(absl::StrCat(
+        "'", BRAID_PYTHON, "' '", BRAID_TESTS_DIR, "/evaluation/probing/probe_labels.py' '", path,
+        "' 5 400 ", words.has_value() ? absl::StrCat(*words) : ""));
+    EXPECT_EQ(LinesOf(probes), SortedByProbe(expected));
+  }
 }
 
 TEST(ProbeSentencesTest, ClassesAreBalancedAndPartsAreDisjoint) {

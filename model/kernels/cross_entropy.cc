@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "model/kernels/head_chunks.h"
+#include "model/kernels/head_panels.h"
 #include "model/kernels/phase_times.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vector_kernels.h"
@@ -67,34 +68,38 @@ double MeanOf(const float* row, int64_t size) {
   return sum / static_cast<double>(size);
 }
 
-// Replaces logits [n, V] by the gradients of their losses and fills `losses`, in one pass per row
+// Replaces the logits [V] of token i by the gradient of its loss and fills `losses`, in one pass
 // (two with a z-loss, two more with label smoothing e). With s = log-sum-exp and p = softmax,
 // ds/dlogits = p, so the gradient is p - (1 - e) one hot - e / V + 2 z s p.
+void DifferentiateRow(float* row, int64_t v, int64_t target, const HeadLoss& asked, int64_t i,
+                      const ChunkLosses& losses) {
+  const double smoothing = asked.label_smoothing;
+  // Whatever the losses need of the logits is read before softmax_row overwrites them.
+  const float logit = row[target];
+  losses.smoothing.data_ptr<float>()[i] =
+      smoothing == 0 ? 0 : static_cast<float>(smoothing * (logit - MeanOf(row, v)));
+  const float log_sum = Vector().softmax_row(row, v);
+  if (asked.z_loss != 0) {
+    const float factor = 1 + static_cast<float>(2 * asked.z_loss) * log_sum;
+    for (int64_t j = 0; j < v; ++j) row[j] *= factor;
+  }
+  if (smoothing != 0) {
+    const auto share = static_cast<float>(smoothing / static_cast<double>(v));
+    for (int64_t j = 0; j < v; ++j) row[j] -= share;
+  }
+  row[target] -= static_cast<float>(1 - smoothing);
+  losses.token.data_ptr<float>()[i] = log_sum - logit;
+  losses.squared.data_ptr<float>()[i] = log_sum * log_sum;
+}
+
 void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, const HeadLoss& asked,
                        const ChunkLosses& losses) {
   const int64_t v = logits.size(1);
-  float *values = logits.data_ptr<float>(), *loss = losses.token.data_ptr<float>();
-  float *squared = losses.squared.data_ptr<float>(), *more = losses.smoothing.data_ptr<float>();
-  const double smoothing = asked.label_smoothing;
-  const int64_t* target = targets.data_ptr<int64_t>();
+  float* const values = logits.data_ptr<float>();
+  const int64_t* const target = targets.data_ptr<int64_t>();
   at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      float* row = values + i * v;
-      // Whatever the losses need of the logits is read before softmax_row overwrites them.
-      const float logit = row[target[i]];
-      more[i] = smoothing == 0 ? 0 : static_cast<float>(smoothing * (logit - MeanOf(row, v)));
-      const float log_sum = Vector().softmax_row(row, v);
-      if (asked.z_loss != 0) {
-        const float factor = 1 + static_cast<float>(2 * asked.z_loss) * log_sum;
-        for (int64_t j = 0; j < v; ++j) row[j] *= factor;
-      }
-      if (smoothing != 0) {
-        const auto share = static_cast<float>(smoothing / static_cast<double>(v));
-        for (int64_t j = 0; j < v; ++j) row[j] -= share;
-      }
-      row[target[i]] -= static_cast<float>(1 - smoothing);
-      loss[i] = log_sum - logit;
-      squared[i] = log_sum * log_sum;
+      DifferentiateRow(values + i * v, v, target[i], asked, i, losses);
     }
   });
 }
@@ -154,7 +159,15 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     // A head that is not trained has no gradient.
     const bool trains_head = head.requires_grad();
     at::Tensor dhead = trains_head ? at::zeros_like(head) : at::Tensor();
-    for (int64_t start = 0; start < hidden.size(0); start += rows) {
+    const bool in_panels = loss.soft_cap == 0 && CanRunHeadPanels(hidden, head);
+    if (in_panels) {
+      const int64_t* const target = targets.data_ptr<int64_t>();
+      const auto differentiate = [&](int64_t token, float* row) {
+        DifferentiateRow(row, head.size(0), target[token], loss, token, losses);
+      };
+      RunHeadPanels(hidden, head, scale, differentiate, dhidden, dhead);
+    }
+    for (int64_t start = 0; !in_panels && start < hidden.size(0); start += rows) {
       const int64_t n = std::min(rows, hidden.size(0) - start);
       const at::Tensor chunk = hidden.narrow(0, start, n);
       const at::Tensor p = CappedGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),

@@ -1,6 +1,7 @@
 #include "model/kernels/cross_entropy.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <limits>
 #include <vector>
@@ -38,26 +39,54 @@ TEST(CrossEntropyTest, EqualsPlainCrossEntropyForwardAndBackward) {
   }
 }
 
-// Tests the single-precision kernel.
+// The kernels of single precision: in panels, of which neither tokens nor features fill all, and
+// for a wider head.
 TEST(CrossEntropyTest, SinglePrecisionEqualsDouble) {
   at::manual_seed(14);
-  const at::Tensor hidden = RandomLeaf({700, 5}), head = RandomLeaf({901, 5});
-  const at::Tensor hidden32 = hidden.detach().to(at::kFloat).requires_grad_();
-  const at::Tensor head32 = head.detach().to(at::kFloat).requires_grad_();
-  at::Tensor targets = at::randint(0, 901, {700}, at::kLong);
-  targets.narrow(0, 100, 30).fill_(-1);
-  const auto loss = [&](const at::Tensor& h, const at::Tensor& w) {
-    return CrossEntropy(h, w, targets, 0.01).total;
+  struct Shape {
+    int64_t tokens, width, vocabulary;
   };
-  EXPECT_NEAR(loss(hidden32, head32).item<double>(), loss(hidden, head).item<double>(), 1e-4);
-  const auto got = GradientsOf([&] { return loss(hidden32, head32); }, {hidden32, head32});
-  const auto expected = GradientsOf([&] { return loss(hidden, head); }, {hidden, head});
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]), 1e-6) << i;
+  for (const Shape& shape : {Shape{700, 5, 901}, Shape{64, 100, 128}, Shape{70, 129, 300}}) {
+    const at::Tensor hidden = RandomLeaf({shape.tokens, shape.width});
+    const at::Tensor head = RandomLeaf({shape.vocabulary, shape.width});
+    const at::Tensor hidden32 = hidden.detach().to(at::kFloat).requires_grad_();
+    const at::Tensor head32 = head.detach().to(at::kFloat).requires_grad_();
+    at::Tensor targets = at::randint(0, shape.vocabulary, {shape.tokens}, at::kLong);
+    targets.narrow(0, 20, 10).fill_(-1);
+    const auto loss = [&](const at::Tensor& h, const at::Tensor& w) {
+      return CrossEntropy(h, w, targets, 0.01).total;
+    };
+    EXPECT_NEAR(loss(hidden32, head32).item<double>(), loss(hidden, head).item<double>(), 1e-4);
+    const auto got = GradientsOf([&] { return loss(hidden32, head32); }, {hidden32, head32});
+    const auto expected = GradientsOf([&] { return loss(hidden, head); }, {hidden, head});
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_LT(MaxDifference(got[i].to(at::kDouble), expected[i]), 1e-6) << shape.width << i;
+    }
+    const at::Tensor frozen = head32.detach();
+    EXPECT_TRUE(GradientsOf([&] { return loss(hidden32, frozen); }, {hidden32})[0].equal(got[0]));
+    EXPECT_LT(MaxDifference(CrossEntropy(hidden32, head32, targets, 1).token_loss,
+                            ScoreTokens(hidden32, head32, targets).loss),
+              1e-4);
   }
-  EXPECT_LT(MaxDifference(CrossEntropy(hidden32, head32, targets, 1).token_loss,
-                          ScoreTokens(hidden32, head32, targets).loss),
-            1e-5);
+}
+
+TEST(CrossEntropyTest, BitsOfPanelsDoNotDependOnThreads) {
+  at::manual_seed(16);
+  const at::Tensor hidden = at::randn({300, 20}, at::kFloat).requires_grad_();
+  const at::Tensor head = at::randn({500, 20}, at::kFloat).requires_grad_();
+  const at::Tensor targets = at::randint(0, 500, {300}, at::kLong);
+  const auto gradients = [&](int threads) {
+    at::set_num_threads(threads);
+    return GradientsOf([&] { return CrossEntropy(hidden, head, targets, 1).total; },
+                       {hidden, head});
+  };
+  const int threads = at::get_num_threads();
+  const auto one = gradients(1);
+  for (const int count : {2, 3}) {
+    const auto several = gradients(count);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(several[i].equal(one[i])) << count << i;
+  }
+  at::set_num_threads(threads);
 }
 
 // PyTorch's cross_entropy(label_smoothing=e): (1 - e) nll + e mean over the vocabulary of -ln p.

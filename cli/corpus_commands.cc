@@ -101,7 +101,7 @@ absl::Status CancelJob(Session& session, const std::string& id) {
 void AddSubmit(CommandLine& program) {
   auto options = std::make_shared<SubmitOptions>();
   CLI::App* command = program.app.add_subcommand(
-      "submit", "Submit a corpus job: turn raw text into similarity-ordered training data");
+      "submit", "Submit a corpus job: turn raw text into packed training data");
   FieldFlags& fields = options->fields;
   fields.Add(command, "paths", "paths")->transform(AbsolutePathValue());
   fields.Add(command, "--name", "name");
@@ -139,7 +139,7 @@ void AddSubmit(CommandLine& program) {
       "  braid submit fineweb/*.parquet --where 'language_score > 0.8 and language = \"en\"'\n"
       "  braid submit web_text_document.bin --tokenizer tokenizer.json\n"
       "  braid submit corpus.jsonl --decontaminate tasks=downstream/ --near-duplicates minhash\n"
-      "  braid submit corpus.jsonl --set neighbors.k=10 --set order=RANDOM\n"
+      "  braid submit corpus.jsonl --order similarity --set neighbors.k=10\n"
       "  braid submit corpus.jsonl --embedder contriever --embedder-model models/contriever\n"
       "  braid submit corpus.jsonl --neighbor-servers 10.0.0.1:7077,10.0.0.2:7077");
   command->callback([&program, options] {

@@ -167,6 +167,7 @@ absl::Status CheckDatasetInfo(const std::filesystem::path& path, const DatasetIn
   RETURN_IF_ERROR(check("num_documents", info.num_documents, 0, kInt64Max));
   RETURN_IF_ERROR(check("num_heldout_documents", info.num_heldout_documents, 0, kInt64Max));
   RETURN_IF_ERROR(check("domain_clusters", info.domain_clusters, 0, kInt32Max));
+  RETURN_IF_ERROR(check("runs_per_instance", info.runs_per_instance, 1, kInt32Max));
   RETURN_IF_ERROR(check("num_examples", info.num_examples, info.supervised ? 1 : 0,
                         info.supervised ? kInt64Max : 0));
   RETURN_IF_ERROR(CheckLabelFields(path, info));
@@ -194,6 +195,10 @@ absl::StatusOr<DatasetInfo> ParseDatasetInfo(const nlohmann::json& object,
   }
   if (fields.Has("begin_with_bos")) {
     info.begin_with_bos = fields.Integer("begin_with_bos", 0, 1) == 1;
+  }
+  if (fields.Has("runs_per_instance")) {
+    info.runs_per_instance =
+        static_cast<int32_t>(fields.Integer("runs_per_instance", 1, kInt32Max));
   }
   if (fields.Has("supervised")) info.supervised = fields.Flag("supervised");
   if (fields.Has("num_examples")) {
@@ -231,8 +236,9 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
       {"domain_clusters", info.domain_clusters},
       {"seed", info.seed},
   };
-  // Datasets without BOS keep the bytes that earlier versions wrote.
+  // Datasets with the default values keep the bytes that earlier versions wrote.
   if (info.begin_with_bos) object["begin_with_bos"] = 1;
+  if (info.runs_per_instance > 1) object["runs_per_instance"] = info.runs_per_instance;
   if (info.supervised) {
     object["version"] = info.labeled() ? kDatasetInfoVersion : kUnlabeledVersion;
     object["supervised"] = true;

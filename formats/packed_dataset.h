@@ -49,8 +49,9 @@ struct DatasetInfo {
   int32_t domain_clusters = 0;  // domains found by k-means clustering; 0: as the records name them
   uint64_t seed = 0;            // for every random choice
   bool begin_with_bos = false;  // every document begins with the tokenizer's BOS token
-  bool supervised = false;      // spans.npy has the targets (formats/supervised_spans.h)
-  int64_t num_examples = 0;     // examples of a supervised dataset; 0 without `supervised`
+  int32_t runs_per_instance = 1;  // pack.runs_per_instance, at least 1
+  bool supervised = false;        // spans.npy has the targets (formats/supervised_spans.h)
+  int64_t num_examples = 0;       // examples of a supervised dataset; 0 without `supervised`
   // Supervised datasets with labels (labels.npy): the names of the classes, or none for numbers.
   std::vector<std::string> classes = {};
   bool regression = false;
@@ -67,11 +68,11 @@ absl::StatusOr<FileSummary> WriteDatasetInfo(const std::filesystem::path& datase
                                              const DatasetInfo& info);
 
 // Reads and validates DATASET_DIR/dataset.json. Unknown keys are ignored; `domain_clusters`,
-// `begin_with_bos`, `supervised`, `num_examples`, `classes` and `regression`, which some datasets
-// lack, have defaults; every
-// other field is required. Errors: NOT_FOUND when `dataset_dir` has no dataset.json; DATA_LOSS when
-// the file is not a JSON object; INVALID_ARGUMENT, which names the file, the field, what it got and
-// what it expected; those of ReadFile.
+// `begin_with_bos`, `runs_per_instance`, `supervised`, `num_examples`, `classes` and `regression`,
+// which some datasets lack, have defaults; every other field is required. Errors: NOT_FOUND when
+// `dataset_dir` has no dataset.json; DATA_LOSS when the file is not a JSON object;
+// INVALID_ARGUMENT, which names the file, the field, what it got and what it expected; those of
+// ReadFile.
 absl::StatusOr<DatasetInfo> ReadDatasetInfo(const std::filesystem::path& dataset_dir);
 
 // Reads every file of a packed dataset once and compares it with the manifest: lengths, CRC32Cs,

@@ -350,12 +350,13 @@ absl::Status CheckSettingsAreUsed(const v1::CorpusSpec& spec) {
     return Wrong("neighbors.nprobe", absl::StrCat(spec.neighbors().nprobe()),
                  "none with neighbors.index \"Flat\", which has no lists");
   }
-  if (spec.order() == v1::RANDOM && RunsPerInstance(spec) > 1) {
+  v1::CorpusSpec filled = spec;
+  FillStatedDefaults(&filled);
+  if (filled.order() == v1::RANDOM && RunsPerInstance(spec) > 1) {
     return Wrong("pack.runs_per_instance", absl::StrCat(spec.pack().runs_per_instance()),
                  "none with order RANDOM, in which consecutive documents are not similar");
   }
-  const bool by_similarity = spec.order() != v1::RANDOM && spec.order() != v1::SOURCE;
-  if (by_similarity || !spec.has_order_partitions()) return absl::OkStatus();
+  if (filled.order() == v1::SIMILARITY || !spec.has_order_partitions()) return absl::OkStatus();
   return Wrong("order_partitions", absl::StrCat(spec.order_partitions()),
                "none unless order is SIMILARITY");
 }
@@ -378,6 +379,12 @@ absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec) {
     RETURN_IF_ERROR(CheckRange("num_threads", resolved.num_threads(), 1, 4096));
   }
   return resolved;
+}
+
+absl::StatusOr<v1::CorpusSpec> ResolveStoredSpec(const v1::CorpusSpec& spec) {
+  v1::CorpusSpec stored = spec;
+  if (stored.order() == v1::ORDER_MODE_UNSPECIFIED) stored.set_order(v1::SIMILARITY);
+  return ResolveCorpusSpec(stored);
 }
 
 int32_t RunsPerInstance(const v1::CorpusSpec& spec) {

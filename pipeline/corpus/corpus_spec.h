@@ -15,6 +15,10 @@ namespace braid {
 // range, an invalid combination of settings or an empty list of paths.
 absl::StatusOr<v1::CorpusSpec> ResolveCorpusSpec(const v1::CorpusSpec& spec);
 
+// Resolves the spec of a stored job in the same way, except that a missing order means SIMILARITY,
+// the default of earlier versions.
+absl::StatusOr<v1::CorpusSpec> ResolveStoredSpec(const v1::CorpusSpec& spec);
+
 // Checks that no setting has no effect because of others, such as a dimension of hashed vectors
 // with another embedder. INVALID_ARGUMENT as above. ResolveCorpusSpec does not check this, so that
 // jobs which earlier versions stored run as before.

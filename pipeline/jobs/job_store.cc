@@ -168,9 +168,10 @@ absl::StatusOr<v1::Job> JobStore::Submit(const v1::CorpusSpec& spec, const std::
   });
 }
 
-absl::StatusOr<bool> JobStore::Knows(const std::string& request_id, const std::string& principal) {
-  return Guard([&]() -> absl::StatusOr<bool> {
-    return table_.OfRequest(request_id, principal).has_value();
+absl::StatusOr<std::optional<v1::Job>> JobStore::OfRequest(const std::string& request_id,
+                                                           const std::string& principal) {
+  return Guard([&]() -> absl::StatusOr<std::optional<v1::Job>> {
+    return table_.OfRequest(request_id, principal);
   });
 }
 

@@ -69,8 +69,9 @@ class JobStore {
   absl::StatusOr<v1::Job> Submit(const v1::CorpusSpec& spec, const std::string& request_id,
                                  const Submitter& submitter = {});
 
-  // Returns whether the principal submitted a job with this request id.
-  absl::StatusOr<bool> Knows(const std::string& request_id, const std::string& principal);
+  // Returns the job that the principal submitted with this request id; nullopt when there is none.
+  absl::StatusOr<std::optional<v1::Job>> OfRequest(const std::string& request_id,
+                                                   const std::string& principal);
 
   // Returns the job with its stages and result.
   absl::StatusOr<v1::Job> Get(const std::string& id);

@@ -133,7 +133,7 @@ absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
   // serves others.
   try {
     // Resolves again, because the stored spec may come from a version with fewer settings.
-    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(job.spec()));
+    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveStoredSpec(job.spec()));
     return RunJob(resolved, stages_, hooks);
   } catch (const TokenizationError& error) {
     return absl::InvalidArgumentError(error.what());

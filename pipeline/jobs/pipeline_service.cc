@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -196,12 +197,18 @@ class PipelineServiceImpl final : public PipelineServiceBase {
 
   absl::StatusOr<v1::Job> Submit(const v1::SubmitCorpusRequest& request,
                                  const std::string& principal) {
-    RETURN_IF_ERROR(CheckDisplayName(request.spec().name()));
-    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(request.spec()));
-    RETURN_IF_ERROR(CheckSettingsAreUsed(request.spec()));
+    v1::CorpusSpec spec = request.spec();
+    RETURN_IF_ERROR(CheckDisplayName(spec.name()));
     const std::string id = request.request_id().empty() ? RandomId(32) : request.request_id();
+    ASSIGN_OR_RETURN(const std::optional<v1::Job> known, jobs_->OfRequest(id, principal));
+    // Earlier versions stored SIMILARITY for a request without an order, which may be repeated now.
+    if (known && known->spec().order() == v1::SIMILARITY &&
+        spec.order() == v1::ORDER_MODE_UNSPECIFIED) {
+      spec.set_order(v1::SIMILARITY);
+    }
+    ASSIGN_OR_RETURN(const v1::CorpusSpec resolved, ResolveCorpusSpec(spec));
+    RETURN_IF_ERROR(CheckSettingsAreUsed(spec));
     // A repeated request returns its job even if the corpus was moved in the meantime.
-    ASSIGN_OR_RETURN(const bool known, jobs_->Knows(id, principal));
     if (!known) RETURN_IF_ERROR(CheckInputs(resolved));
     return jobs_->Submit(resolved, id,
                          {.principal = principal, .max_unfinished = options_.max_jobs});

@@ -331,6 +331,7 @@ absl::Status DescribeDataset(const PackInputs& inputs, const v1::CorpusSpec& res
       .domain_clusters = resolved.pack().domain_clusters(),
       .seed = resolved.seed(),
       .begin_with_bos = resolved.tokenizer().begin_with_bos(),
+      .runs_per_instance = RunsPerInstance(resolved),
   };
   ASSIGN_OR_RETURN(const FileSummary summary, WriteDatasetInfo(stage->directory(), info));
   stage->Add(summary, 1);

@@ -91,6 +91,7 @@ v1::CorpusSpec Spec(const Settings& s, const fs::path& corpus) {
   v1::CorpusSpec spec;
   spec.add_paths(corpus.string());
   spec.set_num_threads(s.threads);
+  spec.set_order(v1::SIMILARITY);
   spec.mutable_neighbors()->set_index(s.index);
   spec.mutable_neighbors()->set_k(s.k);
   spec.mutable_tokenizer()->set_model_path(s.tokenizer);

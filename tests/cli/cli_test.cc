@@ -137,7 +137,7 @@ TEST_P(CliTest, ExplainsTheStepsOfARun) {
     num_untrained += trained ? 0 : 1;
   }
   EXPECT_GT(num_untrained, 0);
-  ASSERT_EQ(Submit({Corpus(), "--order", "RANDOM"}).exit_code, 0) << Contents(root_ / "err");
+  ASSERT_EQ(Submit({Corpus(), "--order", "SOURCE"}).exit_code, 0) << Contents(root_ / "err");
   ExpectError(Braid({"explain", "job-000002", "--run", "run-000001", "--step", "1"}), 2,
               {"run-000001", "the dataset of job-000002"});
 }

@@ -111,6 +111,19 @@ TEST_F(PackedDatasetTest, EveryFieldButDomainClustersIsRequired) {
   }
 }
 
+TEST_F(PackedDatasetTest, RunsPerInstanceAreAtLeastOneAndOneIfAbsent) {
+  DatasetInfo info = Example();
+  EXPECT_EQ(info.runs_per_instance, 1);
+  info.runs_per_instance = 2;
+  ASSERT_OK(WriteDatasetInfo(scratch_.path(), info).status());
+  EXPECT_EQ(json::parse(GetFile(scratch_ / kDatasetInfoName))["runs_per_instance"], 2);
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo read, ReadDatasetInfo(scratch_.path()));
+  EXPECT_EQ(read, info);
+  for (const json& value : {json(0), json("2"), json(int64_t{1} << 31)}) {
+    ExpectRefused("runs_per_instance", value);
+  }
+}
+
 TEST_F(PackedDatasetTest, RefusesWrongTypesByName) {
   for (const char* field :
        {"sequence_length", "vocab_size", "eos_id", "num_instances", "num_tokens", "num_documents",

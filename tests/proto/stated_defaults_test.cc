@@ -73,7 +73,7 @@ TEST(StatedDefaultsTest, LeaveOtherFieldsUnset) {
             "num_layers: 4 d_model: 64 num_heads: 2 rope_theta: 10000 norm_epsilon: 1e-05 "
             "initialization: FAN_IN attention_mask: OPEN z_loss: 0 family: LLAMA");
   EXPECT_EQ(TextOf<v1::TokenizerConfig>(), "sample_bytes: 16777216");
-  EXPECT_EQ(TextOf<v1::CorpusSpec>(), "order: SIMILARITY");
+  EXPECT_EQ(TextOf<v1::CorpusSpec>(), "order: RANDOM");
   EXPECT_EQ(TextOf<v1::BatchConfig>(), "global_batch_size: 4");
   EXPECT_EQ(TextOf<v1::SlurmConfig>(), "");
 }

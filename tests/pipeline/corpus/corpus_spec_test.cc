@@ -38,9 +38,21 @@ TEST(ResolveCorpusSpecTest, FillsInTheDocumentedDefaults) {
   EXPECT_DOUBLE_EQ(resolved->deduplicate().min_jaccard(), 0.8);
   EXPECT_DOUBLE_EQ(resolved->deduplicate().max_heldout_containment(), 0.5);
   EXPECT_EQ(resolved->deduplicate().near_duplicates(), "graph");
-  EXPECT_EQ(resolved->order(), v1::SIMILARITY);
+  EXPECT_EQ(resolved->order(), v1::RANDOM);
   EXPECT_EQ(resolved->pack().sequence_length(), 4096);
   EXPECT_DOUBLE_EQ(HeldoutFraction(*resolved), 0.03);
+}
+
+TEST(ResolveStoredSpecTest, KeepsTheDefaultOrderOfEarlierVersions) {
+  const auto resolved = ResolveStoredSpec(Minimal());
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(resolved->order(), v1::SIMILARITY);
+  for (const v1::OrderMode order : {v1::SIMILARITY, v1::RANDOM, v1::SOURCE}) {
+    v1::CorpusSpec spec = Minimal();
+    spec.set_order(order);
+    EXPECT_EQ(ResolveStoredSpec(spec)->SerializeAsString(),
+              ResolveCorpusSpec(spec)->SerializeAsString());
+  }
 }
 
 // 0 holds out no documents; earlier versions wrote -1 for that.
@@ -236,6 +248,8 @@ TEST(CheckSettingsAreUsedTest, RefusesSettingsWithoutEffectThatStoredJobsMayHave
          s->mutable_neighbors()->set_index("Flat");
          s->mutable_neighbors()->set_nprobe(4);
        }},
+      {"order_partitions", "2", [](auto* s) { s->set_order_partitions(2); }},
+      {"pack.runs_per_instance", "2", [](auto* s) { s->mutable_pack()->set_runs_per_instance(2); }},
       {"order_partitions", "2",
        [](auto* s) {
          s->set_order(v1::RANDOM);
@@ -271,6 +285,7 @@ TEST(CheckSettingsAreUsedTest, AcceptsSettingsThatAreUsedAndResolvedSpecs) {
   all.mutable_deduplicate()->set_min_cosine(0.7);
   all.mutable_neighbors()->set_index("IVF8,Flat");
   all.mutable_neighbors()->set_nprobe(4);
+  all.set_order(v1::SIMILARITY);
   all.set_order_partitions(2);
   all.mutable_pack()->set_runs_per_instance(2);
   EXPECT_TRUE(CheckSettingsAreUsed(all).ok()) << CheckSettingsAreUsed(all);

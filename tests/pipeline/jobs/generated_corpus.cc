@@ -112,6 +112,7 @@ v1::CorpusSpec SmallSpec(const std::filesystem::path& corpus) {
   spec.mutable_neighbors()->set_k(8);
   spec.mutable_pack()->set_sequence_length(128);
   spec.mutable_pack()->set_heldout_fraction(0.1);
+  spec.set_order(v1::SIMILARITY);
   spec.set_seed(3);
   spec.set_num_threads(2);
   return spec;

@@ -27,7 +27,7 @@ void WriteCorpus(const std::filesystem::path& path);
 // Returns a store of documents doc-0, doc-1, ... of the domain "web" in a new directory.
 DocumentStore StoreOf(const std::vector<std::string>& texts);
 
-// Returns a spec for that corpus that takes well under a second to run.
+// Returns a spec for that corpus, in similarity order, that takes well under a second to run.
 v1::CorpusSpec SmallSpec(const std::filesystem::path& corpus);
 
 }  // namespace braid

@@ -280,7 +280,7 @@ TEST_F(JobAttemptsTest, UpgradesADatabaseOfVersionOne) {
     EXPECT_EQ(job.created_at(), 12.5);
     EXPECT_EQ(job.principal(), "local");
     EXPECT_EQ(store->Submit({}, "mine")->id(), "job-000001");
-    EXPECT_FALSE(*store->Knows("mine", "ada")) << "another principal";
+    EXPECT_FALSE(store->OfRequest("mine", "ada")->has_value()) << "another principal";
   }
   EXPECT_EQ((*(*JobStore::Open(home))->ClaimNext())->attempts(), 1);
 }

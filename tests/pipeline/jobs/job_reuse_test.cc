@@ -146,6 +146,7 @@ TEST_F(JobReuseTest, RunsOfSimilarDocumentsShareAnInstanceOnRequest) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->num_tokens(), Result().num_tokens());
   const fs::path packed = result->dataset_dir();
+  EXPECT_EQ(ReadDatasetInfo(packed).value().runs_per_instance, 2);
   EXPECT_NE(*ReadFile(packed / "instances.bin"), *ReadFile(Dataset() / "instances.bin"));
   for (const char* domain : {"code", "law", "prose"}) {
     const std::string name = std::string("heldout/") + domain + ".bin";

@@ -71,7 +71,7 @@ TEST_F(JobStoreTest, GivesOneJobForARequestId) {
 TEST_F(JobStoreTest, PrincipalsDoNotShareRequestIds) {
   const Submitter ada{.principal = "ada"}, bob{.principal = "bob"};
   const std::string hers = store_->Submit(Spec(), "once", ada)->id();
-  EXPECT_FALSE(*store_->Knows("once", "bob"));
+  EXPECT_FALSE(store_->OfRequest("once", "bob")->has_value());
   const auto his = store_->Submit(Spec("/b.jsonl"), "once", bob);
   ASSERT_TRUE(his.ok()) << his.status();
   EXPECT_NE(his->id(), hers);
@@ -79,7 +79,7 @@ TEST_F(JobStoreTest, PrincipalsDoNotShareRequestIds) {
   const auto other = store_->Submit(Spec(), "once", bob);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("\"once\" belongs to " + his->id()));
-  EXPECT_FALSE(*store_->Knows("3:ada/once", "bob")) << "as the id of ada is stored";
+  EXPECT_FALSE(store_->OfRequest("3:ada/once", "bob")->has_value()) << "as the id of ada is stored";
 }
 
 TEST_F(JobStoreTest, RefusesIdsThatDoNotExist) {

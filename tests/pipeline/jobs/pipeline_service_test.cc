@@ -10,6 +10,7 @@
 
 #include "braid/v1/pipeline.grpc.pb.h"
 #include "formats/manifest.h"
+#include "formats/packed_dataset.h"
 #include "pipeline/jobs/job_runner.h"
 #include "pipeline/jobs/job_store.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
@@ -112,6 +113,41 @@ TEST_F(PipelineServiceTest, IsIdempotentInTheRequestId) {
       Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &list).ok());
   ASSERT_EQ(list.jobs_size(), 3);
   EXPECT_EQ(list.jobs(0).id(), "job-000003");
+}
+
+TEST_F(PipelineServiceTest, DocumentsAreInRandomOrderByDefault) {
+  PipelineServer server(home_);
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.clear_order();
+  const std::string id = MustSubmit(server, spec);
+  ASSERT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED);
+  const v1::Job job = Get(server, id);
+  EXPECT_EQ(job.spec().order(), v1::RANDOM);
+  EXPECT_EQ(ReadDatasetInfo(job.result().dataset_dir()).value().order, "RANDOM");
+}
+
+// Similarity order was the default of earlier versions.
+TEST_F(PipelineServiceTest, AStoredJobWithoutOrderHasSimilarityOrder) {
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.clear_order();
+  ASSERT_TRUE(JobStore::Open(home_).value()->Submit(spec, "r").ok());
+  PipelineServer server(home_);
+  ASSERT_EQ(Watch(server, "job-000001").back().state(), v1::JOB_SUCCEEDED);
+  const std::string dataset = Get(server, "job-000001").result().dataset_dir();
+  EXPECT_EQ(ReadDatasetInfo(dataset).value().order, "SIMILARITY");
+}
+
+TEST_F(PipelineServiceTest, ARepeatedRequestWithoutOrderFindsItsJobOfAnEarlierVersion) {
+  PipelineServer server(home_, /*num_workers=*/0);
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.set_order_partitions(2);
+  v1::Job first, again;
+  ASSERT_TRUE(Submit(server, spec, "r", &first).ok()) << "as such a version resolved it";
+  spec.clear_order();
+  ASSERT_TRUE(Submit(server, spec, "r", &again).ok());
+  EXPECT_EQ(again.id(), first.id());
+  spec.clear_order_partitions();
+  EXPECT_EQ(Submit(server, spec, "r", &again).error_code(), grpc::StatusCode::ALREADY_EXISTS);
 }
 
 TEST_F(PipelineServiceTest, RefusesBadSettingsAndUnknownIds) {

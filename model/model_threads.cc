@@ -7,6 +7,10 @@
 #include "base/blas_core.h"
 #include "model/language_model.h"
 
+#ifndef _OPENMP
+#error "compile with OpenMP: without it, at::parallel_for is a serial loop"
+#endif
+
 namespace braid {
 namespace {
 

@@ -56,10 +56,16 @@ absl::StatusOr<const std::vector<double>*> TaskValues(const Evidence& evidence,
                                                       const SignedTuning& arm,
                                                       const AskedTask& task, TaskMeasure measure,
                                                       uint64_t seed) {
+  const auto is_tuned_so = [&](const ArmResult& result) {
+    return result.arm == arm.arm && result.task == TunedOn(arm, task);
+  };
   const auto run = std::ranges::find_if(evidence.results, [&](const ArmResult& result) {
-    return result.arm == arm.arm && result.task == TunedOn(arm, task) && result.seed == seed;
+    return is_tuned_so(result) && result.seed == seed;
   });
   if (run == evidence.results.end()) {
+    if (std::ranges::none_of(evidence.results, is_tuned_so)) {
+      return absl::NotFoundError(absl::StrCat("no run of ", arm.arm, " on ", TunedOn(arm, task)));
+    }
     return absl::NotFoundError(absl::StrCat(TunedText(arm, task, seed), ", has no result"));
   }
   const TaskScore* const score = FindTaskScore(*run, task.asked, arm.scoring);

@@ -10,6 +10,7 @@
 #include "model/kernels/head_panels.h"
 #include "model/kernels/phase_times.h"
 #include "model/kernels/product.h"
+#include "model/kernels/task_grain.h"
 #include "model/kernels/vector_kernels.h"
 
 namespace braid {
@@ -97,7 +98,7 @@ void DifferentiateRows(const at::Tensor& logits, const at::Tensor& targets, cons
   const int64_t v = logits.size(1);
   float* const values = logits.data_ptr<float>();
   const int64_t* const target = targets.data_ptr<int64_t>();
-  at::parallel_for(0, logits.size(0), 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, logits.size(0), GrainOf(kTaskElements, v), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       DifferentiateRow(values + i * v, v, target[i], asked, i, losses);
     }
@@ -255,12 +256,13 @@ void FindHighest(const at::Tensor& logits, const at::Tensor& highest) {
   const int64_t outputs = rows.size(1);
   const float* const values = rows.data_ptr<float>();
   int32_t* const to = highest.data_ptr<int32_t>();
-  at::parallel_for(0, rows.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const float* const row = values + i * outputs;
-      to[i] = static_cast<int32_t>(std::max_element(row, row + outputs) - row);
-    }
-  });
+  at::parallel_for(0, rows.size(0), GrainOf(kTaskElements, outputs),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const float* const row = values + i * outputs;
+                       to[i] = static_cast<int32_t>(std::max_element(row, row + outputs) - row);
+                     }
+                   });
 }
 
 }  // namespace

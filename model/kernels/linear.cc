@@ -12,6 +12,7 @@
 #include "model/kernels/product.h"
 #include "model/kernels/scratch.h"
 #include "model/kernels/small_gemm.h"
+#include "model/kernels/task_grain.h"
 #include "model/kernels/token_panels.h"
 
 namespace braid {
@@ -33,11 +34,12 @@ int64_t BlockWidth(int64_t width, int64_t block) {
   return std::min(kBlockFeatures, width - block * kBlockFeatures);
 }
 
-// Calls run(first token, number of tokens) for each panel, in parallel.
+// Calls run(first token, number of tokens) for each panel, in parallel. A task has at least `grain`
+// panels.
 template <class Run>
-void ForEachPanel(int64_t num_tokens, Run run) {
+void ForEachPanel(int64_t num_tokens, int64_t grain, Run run) {
   const std::vector<TokenPanel> panels = CutIntoPanels(/*num_segments=*/1, num_tokens);
-  at::parallel_for(0, std::ssize(panels), 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, std::ssize(panels), grain, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) run(panels[p].first_token, panels[p].num_tokens);
   });
 }
@@ -47,7 +49,8 @@ void ForEachPanel(int64_t num_tokens, Run run) {
 void MultiplyPanels(const float* x, const float* blocks, int64_t num_tokens, int64_t depth,
                     int64_t columns, bool accumulate, float* out) {
   const int64_t num_blocks = NumBlocks(columns);
-  ForEachPanel(num_tokens, [&](int64_t first, int64_t tokens) {
+  const int64_t grain = GrainOf(kTaskProducts, kPanelTokens * depth * columns);
+  ForEachPanel(num_tokens, grain, [&](int64_t first, int64_t tokens) {
     const auto product_of = [&](int64_t block) {
       const int64_t width = BlockWidth(columns, block);
       return SmallGemm({.rows = tokens,
@@ -74,7 +77,8 @@ void MultiplyTransposed(const at::Tensor& x, const at::Tensor& weight, bool accu
   const float* const rows = weight.data_ptr<float>();
   Scratch scratch(weight.numel() + Scratch::kPadding);
   float* const blocks = scratch.Take(weight.numel());
-  at::parallel_for(0, NumBlocks(out), 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = GrainOf(kTaskElements, kBlockFeatures * in);
+  at::parallel_for(0, NumBlocks(out), grain, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t offset = block * kBlockFeatures * in;
       ToColumns(rows + offset, BlockWidth(out, block), in, blocks + offset);
@@ -102,12 +106,14 @@ void AddWeightGradient(const float* x, const float* dy, int64_t num_tokens, int6
   Scratch scratch(num_tokens * (in + out) + 2 * Scratch::kPadding);
   float* const dy_columns = scratch.Take(num_tokens * out);
   float* const x_blocks = scratch.Take(num_tokens * in);
-  ForEachPanel(num_tokens, [&](int64_t first, int64_t tokens) {
+  const int64_t panels = GrainOf(kTaskElements, kPanelTokens * (in + out));
+  ForEachPanel(num_tokens, panels, [&](int64_t first, int64_t tokens) {
     ToColumns(dy + first * out, tokens, out, dy_columns + first * out);
     ToBlocks(x + first * in, tokens, in, x_blocks + first * in);
   });
   const int64_t in_blocks = NumBlocks(in);
-  at::parallel_for(0, NumBlocks(out) * in_blocks, 1, [&](int64_t begin, int64_t end) {
+  const int64_t items = GrainOf(kTaskProducts, kBlockFeatures * kBlockFeatures * num_tokens);
+  at::parallel_for(0, NumBlocks(out) * in_blocks, items, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t row = item / in_blocks * kBlockFeatures;
       const int64_t column = item % in_blocks * kBlockFeatures;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "model/kernels/task_grain.h"
 #include "model/kernels/vector_kernels.h"
 
 namespace braid {
@@ -51,7 +52,7 @@ class FusedRmsNormFunction : public torch::autograd::Function<FusedRmsNormFuncti
     const int64_t width = x.size(1);
     const float *in = x.data_ptr<float>(), *w = weight.data_ptr<float>();
     float *out = y.data_ptr<float>(), *scales = scale.data_ptr<float>();
-    at::parallel_for(0, x.size(0), kRowsPerPart, [&](int64_t begin, int64_t end) {
+    at::parallel_for(0, x.size(0), GrainOf(kTaskElements, width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         scales[row] = Vector().rms_norm(in + row * width, w, static_cast<float>(epsilon), width,
                                         out + row * width);
@@ -70,7 +71,8 @@ class FusedRmsNormFunction : public torch::autograd::Function<FusedRmsNormFuncti
     const float *in = x.data_ptr<float>(), *w = saved[1].data_ptr<float>(),
                 *scales = saved[2].data_ptr<float>(), *upstream = dy.data_ptr<float>();
     float *out = dx.data_ptr<float>(), *sums = parts.data_ptr<float>();
-    at::parallel_for(0, num_parts, 1, [&](int64_t begin, int64_t end) {
+    const int64_t grain = GrainOf(kTaskElements, kRowsPerPart * width);
+    at::parallel_for(0, num_parts, grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin * kRowsPerPart; row < std::min(end * kRowsPerPart, rows); ++row) {
         Vector().rms_norm_backward(in + row * width, w, scales[row], upstream + row * width, width,
                                    out + row * width, sums + row / kRowsPerPart * width);

@@ -38,7 +38,7 @@ struct Concrete {
     // 23 bits, in the middle of their interval: neither 0 nor 1 after rounding.
     const float u =
         (static_cast<float>(static_cast<int32_t>(Bits(unit, low, high) >> 9)) + 0.5f) * 0x1p-23f;
-    return (logit + __builtin_logf(u) - __builtin_logf(1.0f - u)) / kConcreteTemperature;
+    return (logit + Log(u) - Log(1.0f - u)) / kConcreteTemperature;
   }
   // Returns z, which is near 1 for a dropped unit.
   float Mask(uint32_t unit, uint32_t low, uint32_t high) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/kernels/task_grain.h"
 #include "model/kernels/vector_kernels.h"
 
 namespace braid {
@@ -14,8 +15,8 @@ namespace {
 
 // For more tokens, the work is in the multiplications, which BLAS does faster.
 constexpr int64_t kMostTokens = 8;
-// Elements of a matrix that are worth a task of their own.
-constexpr int64_t kTaskElements = int64_t{1} << 16;
+// Elements of a matrix that are added up apart.
+constexpr int64_t kPartElements = int64_t{1} << 16;
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kBlockRows = 16;
 
@@ -38,7 +39,7 @@ at::Tensor ProductWithRows(const at::Tensor& x, const at::Tensor& rows) {
   std::vector<const float*> tokens;
   for (int64_t t = 0; t < x.size(0); ++t) tokens.push_back(x.data_ptr<float>() + t * width);
   const int64_t blocks = (count + kBlockRows - 1) / kBlockRows;
-  const int64_t grain = std::max<int64_t>(kTaskElements / (width * kBlockRows), 1);
+  const int64_t grain = GrainOf(kTaskElements, width * kBlockRows);
   at::parallel_for(0, blocks, grain, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * kBlockRows, last = std::min(end * kBlockRows, count);
     Vector().dots_of_rows(data + first * width, last - first, width, tokens.data(), tokens.size(),
@@ -50,12 +51,13 @@ at::Tensor ProductWithRows(const at::Tensor& x, const at::Tensor& rows) {
 // Returns x M for a contiguous M [K, N]: sums over parts of K, which depend on the shape alone.
 at::Tensor SumOfRows(const at::Tensor& x, const at::Tensor& matrix) {
   const int64_t tokens = x.size(0), terms = matrix.size(0), width = matrix.size(1);
-  const int64_t parts = std::clamp<int64_t>(matrix.numel() / kTaskElements, 1, kMostParts);
+  const int64_t parts = std::clamp<int64_t>(matrix.numel() / kPartElements, 1, kMostParts);
   at::Tensor sums = at::empty({parts, tokens, width}, x.options());
   const float* const data = matrix.data_ptr<float>();
   const float* const values = x.data_ptr<float>();
   float* const out = sums.data_ptr<float>();
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = GrainOf(kTaskElements, matrix.numel() / parts);
+  at::parallel_for(0, parts, grain, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       const int64_t first = part * terms / parts, last = (part + 1) * terms / parts;
       std::vector<float*> rows;

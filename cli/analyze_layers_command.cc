@@ -134,9 +134,10 @@ void AddProbing(CLI::App* command, LayersOptions* options) {
       ->check(IntegerBetween(100, 1000000))
       ->capture_default_str();
   command
-      ->add_option("--words", options->words,
-                   "Words that the probe `words` tells apart (default: one for every 40 sentences, "
-                   "at most 1000)")
+      ->add_option(
+          "--words", options->words,
+          "Classes of the probe `words`, at most half of --sentences (default: one for every 40 "
+          "sentences, at most 1000)")
       ->check(IntegerBetween(2, 1000));
   command
       ->add_option("--hidden-units", options->hidden_units,

@@ -18,6 +18,7 @@
 #include "evaluation/analysis_frame.h"
 #include "evaluation/probing/probe_classifier.h"
 #include "evaluation/probing/sentences.h"
+#include "evaluation/probing/word_classes.h"
 #include "evaluation/statistics/wilson_interval.h"
 #include "evaluation/task_prompts.h"
 #include "formats/tokenizer.h"
@@ -38,6 +39,10 @@ constexpr int32_t kMostHiddenUnits = 4096;
 // Outputs of all layers for the sentences of a probe, which are held at once.
 constexpr int64_t kMostOutputBytes = int64_t{8} << 30;
 
+int32_t NumSentences(const v1::AnalyzeLayersRequest& request) {
+  return request.has_num_sentences() ? request.num_sentences() : kDefaultSentences;
+}
+
 absl::Status CheckLayersRequest(const v1::AnalyzeLayersRequest& request) {
   if (request.paths().empty() && request.tasks().empty()) {
     return absl::InvalidArgumentError(
@@ -53,7 +58,9 @@ absl::Status CheckLayersRequest(const v1::AnalyzeLayersRequest& request) {
         check("num_sentences", request.num_sentences(), kLeastSentences, kMostSentences));
   }
   if (request.has_num_words()) {
-    RETURN_IF_ERROR(check("num_words", request.num_words(), 2, kMostProbeWords));
+    // Each word needs a sentence to train on and one to test on.
+    RETURN_IF_ERROR(check("num_words", request.num_words(), 2,
+                          std::min(kMostWordClasses, NumSentences(request) / 2)));
     if (!request.probes().empty() && std::ranges::count(request.probes(), "words") == 0) {
       return absl::InvalidArgumentError(absl::StrCat("num_words: got ", request.num_words(),
                                                      ", expected none without the probe words"));
@@ -67,7 +74,7 @@ absl::Status CheckOutputsFit(const v1::AnalyzeLayersRequest& request,
   const int64_t layers = config.num_layers() + 1;
   const int64_t bytes = layers * config.d_model() * static_cast<int64_t>(sizeof(float));
   const int64_t most = kMostOutputBytes / bytes;
-  const int32_t asked = request.has_num_sentences() ? request.num_sentences() : kDefaultSentences;
+  const int32_t asked = NumSentences(request);
   if (request.paths().empty() || asked <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("num_sentences: got ", asked, ", expected at most ", most, " for a model of ",
@@ -165,7 +172,7 @@ absl::StatusOr<std::vector<ProbeSentences>> SentencesOf(const v1::AnalyzeLayersR
   RETURN_IF_ERROR(
       reader(paths, [&](std::string_view, std::string_view text) { pool.Add(text); }).status());
   RETURN_IF_ERROR(pool.CheckScript());
-  const int32_t asked = request.has_num_sentences() ? request.num_sentences() : kDefaultSentences;
+  const int32_t asked = NumSentences(request);
   std::vector<std::string> sentences = pool.Sentences();
   std::erase_if(sentences, [&](const std::string& sentence) {
     // A token has at least one byte; a start token and one for the first space may be added.

@@ -49,11 +49,11 @@ Candidates ByLength(std::span<const std::string> sentences) {
   return result;
 }
 
-// The number of classes by word for `num_sentences`.
+// Returns the number of word classes for `num_sentences`.
 int NumWords(int64_t num_sentences, std::optional<int> asked) {
   constexpr int64_t kSentencesPerWord = 40;
-  return asked.value_or(
-      static_cast<int>(std::clamp<int64_t>(num_sentences / kSentencesPerWord, 2, kMostProbeWords)));
+  return asked.value_or(static_cast<int>(
+      std::clamp<int64_t>(num_sentences / kSentencesPerWord, 2, kMostWordClasses)));
 }
 
 Candidates ByWord(std::span<const std::string> sentences, int64_t num_sentences,

@@ -40,9 +40,6 @@ struct ProbeSentences {
   std::vector<LabeledSentence> training, test;
 };
 
-// The most words that Probe::kWords tells apart.
-inline constexpr int kMostProbeWords = 1000;
-
 // Labels `num_sentences` of the sentences, which are in random order, rounded down to equal
 // classes. Probe::kWords has `num_words` classes, by default one for every 40 sentences.
 // InvalidArgument, with the numbers to pass instead, when the text has too few for one of

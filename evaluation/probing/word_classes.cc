@@ -6,14 +6,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
-#include "evaluation/probing/probe_sentences.h"
 #include "evaluation/probing/sentences.h"
 
 namespace braid {
 namespace {
 
 // Ranks from here on are never used.
-constexpr int32_t kMostRanks = 3 * kMostProbeWords;
+constexpr int32_t kMostRanks = 3 * kMostWordClasses;
 
 // Words of letters count; numbers do not.
 bool IsCounted(std::string_view bare) {

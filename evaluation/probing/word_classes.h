@@ -10,6 +10,9 @@
 
 namespace braid {
 
+// The largest number of classes.
+inline constexpr int kMostWordClasses = 1000;
+
 class WordClasses {
  public:
   explicit WordClasses(std::span<const std::string> sentences);

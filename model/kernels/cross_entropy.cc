@@ -142,6 +142,24 @@ at::Tensor CappedGradients(at::Tensor logits, const at::Tensor& targets, const H
   return gradient.mul_(squashed.square_().neg_().add_(1));
 }
 
+// Fills `losses`, sets dhidden [T, D] and, unless it is undefined, adds to dhead [V, D], for a
+// chunk of tokens at a time.
+void RunChunks(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& targets,
+               double scale, const HeadLoss& loss, const ChunkLosses& losses,
+               const at::Tensor& dhidden, const at::Tensor& dhead) {
+  const int64_t rows = HeadChunkTokens(head.size(0));
+  for (int64_t start = 0; start < hidden.size(0); start += rows) {
+    const int64_t n = std::min(rows, hidden.size(0) - start);
+    const at::Tensor chunk = hidden.narrow(0, start, n);
+    const at::Tensor p = CappedGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n), loss,
+                                         losses.Narrow(start, n));
+    if (dhead.defined()) dhead.addmm_(p.t(), chunk, 1, scale);
+    at::Tensor place = dhidden.narrow(0, start, n);
+    // `place` is not initialized; with beta 0 it is not read.
+    at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
+  }
+}
+
 // The forward pass computes the gradients too. The logits of a chunk are needed by both the loss
 // and the gradient and cost 2 T V D operations; recomputing them in backward, or saving [T, V],
 // would be more expensive than saving dhidden [T, D] and dhead [V, D]. The output is a scalar, so
@@ -152,31 +170,20 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
                                const at::Tensor& head, const at::Tensor& targets, double scale,
                                const HeadLoss& loss) {
     const ScopedPhase phase(Phase::kHead);
-    const int64_t rows = HeadChunkTokens(head.size(0));
     const ChunkLosses losses = {at::empty({hidden.size(0)}, hidden.options()),
                                 at::empty({hidden.size(0)}, hidden.options()),
                                 at::empty({hidden.size(0)}, hidden.options())};
     at::Tensor dhidden = at::empty_like(hidden);
     // A head that is not trained has no gradient.
-    const bool trains_head = head.requires_grad();
-    at::Tensor dhead = trains_head ? at::zeros_like(head) : at::Tensor();
-    const bool in_panels = loss.soft_cap == 0 && CanRunHeadPanels(hidden, head);
-    if (in_panels) {
+    at::Tensor dhead = head.requires_grad() ? at::zeros_like(head) : at::Tensor();
+    if (loss.soft_cap == 0 && CanRunHeadPanels(hidden, head)) {
       const int64_t* const target = targets.data_ptr<int64_t>();
       const auto differentiate = [&](int64_t token, float* row) {
         DifferentiateRow(row, head.size(0), target[token], loss, token, losses);
       };
       RunHeadPanels(hidden, head, scale, differentiate, dhidden, dhead);
-    }
-    for (int64_t start = 0; !in_panels && start < hidden.size(0); start += rows) {
-      const int64_t n = std::min(rows, hidden.size(0) - start);
-      const at::Tensor chunk = hidden.narrow(0, start, n);
-      const at::Tensor p = CappedGradients(at::mm(chunk, head.t()), targets.narrow(0, start, n),
-                                           loss, losses.Narrow(start, n));
-      if (trains_head) dhead.addmm_(p.t(), chunk, 1, scale);
-      at::Tensor place = dhidden.narrow(0, start, n);
-      // `place` is not initialized; with beta 0 it is not read.
-      at::addmm_out(place, place, p, head, /*beta=*/0, /*alpha=*/scale);
+    } else {
+      RunChunks(hidden, head, targets, scale, loss, losses, dhidden, dhead);
     }
     context->save_for_backward({dhidden, dhead});
     context->mark_non_differentiable({losses.token});

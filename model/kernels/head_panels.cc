@@ -7,6 +7,7 @@
 
 #include "model/kernels/head_chunks.h"
 #include "model/kernels/small_gemm.h"
+#include "model/kernels/task_grain.h"
 #include "model/kernels/token_panels.h"
 
 namespace braid {
@@ -16,12 +17,6 @@ constexpr int64_t kMostWidth = 128;
 // Rows of logits are this many floats longer: in a vocabulary of a power of 2, the rows of a block
 // would share their places in the first-level cache.
 constexpr int64_t kRowPadding = 16;
-
-int64_t BlocksOf(int64_t features) { return (features + kBlockFeatures - 1) / kBlockFeatures; }
-
-int64_t FeaturesOf(int64_t block, int64_t features) {
-  return std::min(kBlockFeatures, features - block * kBlockFeatures);
-}
 
 // The arrays of a call.
 struct HeadArrays {
@@ -33,8 +28,8 @@ struct HeadArrays {
 };
 
 void ComputeLogits(const HeadArrays& a, const float* x, int64_t tokens, float* logits) {
-  for (int64_t block = 0; block < BlocksOf(a.vocabulary); ++block) {
-    const int64_t first = block * kBlockFeatures, columns = FeaturesOf(block, a.vocabulary);
+  for (int64_t block = 0; block < NumBlocks(a.vocabulary); ++block) {
+    const int64_t first = block * kBlockFeatures, columns = BlockWidth(a.vocabulary, block);
     const SmallGemm product({.rows = tokens,
                              .columns = columns,
                              .depth = a.width,
@@ -47,10 +42,10 @@ void ComputeLogits(const HeadArrays& a, const float* x, int64_t tokens, float* l
 
 void ComputeInputGradients(const HeadArrays& a, const float* gradients, int64_t tokens, float scale,
                            float* dx) {
-  for (int64_t block = 0; block < BlocksOf(a.width); ++block) {
+  for (int64_t block = 0; block < NumBlocks(a.width); ++block) {
     const int64_t first = block * kBlockFeatures;
     const SmallGemm product({.rows = tokens,
-                             .columns = FeaturesOf(block, a.width),
+                             .columns = BlockWidth(a.width, block),
                              .depth = a.vocabulary,
                              .left_stride = a.stride,
                              .right_stride = a.width,
@@ -63,11 +58,11 @@ void ComputeInputGradients(const HeadArrays& a, const float* gradients, int64_t 
 // Adds gradients^T x to 64 by 64 elements of dhead, panel by panel.
 void AddHeadGradient(const HeadArrays& a, const float* x, int64_t tokens, int64_t item,
                      float* dhead) {
-  const int64_t blocks = BlocksOf(a.width);
+  const int64_t blocks = NumBlocks(a.width);
   const int64_t row = item / blocks * kBlockFeatures, column = item % blocks * kBlockFeatures;
   for (int64_t first = 0; first < tokens; first += kPanelTokens) {
-    const SmallGemm product({.rows = FeaturesOf(item / blocks, a.vocabulary),
-                             .columns = FeaturesOf(item % blocks, a.width),
+    const SmallGemm product({.rows = BlockWidth(a.vocabulary, item / blocks),
+                             .columns = BlockWidth(a.width, item % blocks),
                              .depth = std::min(kPanelTokens, tokens - first),
                              .left_stride = a.stride,
                              .right_stride = a.width,
@@ -105,12 +100,14 @@ void RunHeadPanels(const at::Tensor& hidden, const at::Tensor& head, double scal
                         .columns = columns,
                         .gradients = gradients,
                         .stride = stride};
-  at::parallel_for(0, BlocksOf(vocabulary), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t offset = block * kBlockFeatures * width;
-      ToColumns(a.head + offset, FeaturesOf(block, vocabulary), width, columns + offset);
-    }
-  });
+  at::parallel_for(0, NumBlocks(vocabulary), GrainOf(kTaskElements, kBlockFeatures * width),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t block = begin; block < end; ++block) {
+                       const int64_t offset = block * kBlockFeatures * width;
+                       ToColumns(a.head + offset, BlockWidth(vocabulary, block), width,
+                                 columns + offset);
+                     }
+                   });
   const auto factor = static_cast<float>(scale);
   const float* const x = hidden.data_ptr<float>();
   for (int64_t start = 0; start < num_tokens; start += chunk) {
@@ -129,11 +126,12 @@ void RunHeadPanels(const at::Tensor& hidden, const at::Tensor& head, double scal
       }
     });
     if (!dhead.defined()) continue;
-    at::parallel_for(0, BlocksOf(vocabulary) * BlocksOf(width), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        AddHeadGradient(a, scaled, tokens, item, dhead.data_ptr<float>());
-      }
-    });
+    at::parallel_for(0, NumBlocks(vocabulary) * NumBlocks(width), 1,
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t item = begin; item < end; ++item) {
+                         AddHeadGradient(a, scaled, tokens, item, dhead.data_ptr<float>());
+                       }
+                     });
   }
 }
 

@@ -12,7 +12,7 @@
 namespace braid {
 
 // Returns whether RunHeadPanels computes hidden [T, D] under head [V, D]: in single precision on a
-// processor, and up to a width D of 128, for which BLAS spends much of its time on copies.
+// processor, and up to a width D of 128, from which on BLAS is as fast.
 bool CanRunHeadPanels(const at::Tensor& hidden, const at::Tensor& head);
 
 // Computes the logits of each token, lets `differentiate` replace them [V] by the gradient of the

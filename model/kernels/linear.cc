@@ -28,12 +28,6 @@ constexpr int64_t kLargestMatrix = int64_t{1} << 17;
 // Tokens whose gradients are laid out at a time.
 constexpr int64_t kGradientTokens = 4096;
 
-int64_t NumBlocks(int64_t width) { return (width + kBlockFeatures - 1) / kBlockFeatures; }
-
-int64_t BlockWidth(int64_t width, int64_t block) {
-  return std::min(kBlockFeatures, width - block * kBlockFeatures);
-}
-
 // Calls run(first token, number of tokens) for each panel, in parallel. A task has at least `grain`
 // panels.
 template <class Run>

@@ -13,6 +13,7 @@
 #ifndef BRAID_MODEL_KERNELS_TOKEN_PANELS_H_
 #define BRAID_MODEL_KERNELS_TOKEN_PANELS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,12 @@ namespace braid {
 
 inline constexpr int64_t kPanelTokens = 64;    // maximum tokens of a panel
 inline constexpr int64_t kBlockFeatures = 64;  // features of a block, except the last one
+
+// Returns the number of blocks of `width` features, and the features of one of them.
+constexpr int64_t NumBlocks(int64_t width) { return (width + kBlockFeatures - 1) / kBlockFeatures; }
+constexpr int64_t BlockWidth(int64_t width, int64_t block) {
+  return std::min(kBlockFeatures, width - block * kBlockFeatures);
+}
 
 // Consecutive tokens of one segment, at most kPanelTokens.
 struct TokenPanel {

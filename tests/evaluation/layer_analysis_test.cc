@@ -263,8 +263,12 @@ TEST_F(AnalyzeLayersTest, RefusesWhatCannotBeMeasured) {
   request.set_num_words(30);
   EXPECT_THAT(Refusal("", request), HasSubstr("num_words: got 30, expected none without"));
   request.clear_probes();
+  request.set_num_words(51);
+  EXPECT_THAT(Refusal("", request), HasSubstr("num_words: got 51, expected 2 to 50"));
+  request.set_num_sentences(10000);
   request.set_num_words(1001);
   EXPECT_THAT(Refusal("", request), HasSubstr("num_words: got 1001, expected 2 to 1000"));
+  request.set_num_sentences(100);
   request.clear_num_words();
   request.add_probes("wurds");
   EXPECT_THAT(Refusal("", request), HasSubstr("did you mean \"words\"?"));

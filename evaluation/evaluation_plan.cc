@@ -75,7 +75,7 @@ class Planner {
     RETURN_IF_ERROR(CheckSeedIsUsed());
     RETURN_IF_ERROR(CheckLimit());
     RETURN_IF_ERROR(OpenDataset());
-    SetFirstSegments();
+    RETURN_IF_ERROR(SetFirstSegments());
     for (const ModelToScore& model : plan_.models) RETURN_IF_ERROR(CheckDataset(model));
     for (size_t i = 0; i < plan_.cuts.size(); ++i) RETURN_IF_ERROR(CutText(CheckpointOf(i), i));
     RETURN_IF_ERROR(CheckDomains(fixed_weights_, plan_.cuts[0].text));
@@ -168,7 +168,7 @@ class Planner {
 
   // Answers count wherever they are in their sequence, so no first segment is left out of them. Nor
   // is a segment that fills the window, which would leave no token.
-  void SetFirstSegments() {
+  absl::Status SetFirstSegments() {
     for (size_t i = 0; i < plan_.cuts.size(); ++i) {
       TextCut& cut = plan_.cuts[i];
       int64_t of_routed = 0, of_others = 0;
@@ -182,7 +182,12 @@ class Planner {
                                  : of_routed > 0                ? of_routed
                                                                 : of_others;
       if (info_.supervised) cut.first_segment_length = 0;
+      if (cut.first_segment_length >= cut.window_length) {
+        return Invalid("first_positions: got ", request_.first_positions(),
+                       ", expected less than the windows' ", cut.window_length, " tokens");
+      }
     }
+    return absl::OkStatus();
   }
 
   absl::Status OpenDataset() {

@@ -1,11 +1,15 @@
 #include "client/terminal/run_view.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "client/terminal/progress_board.h"
@@ -23,6 +27,7 @@ constexpr int kLabelWidth = 12;
 constexpr size_t kHistory = 400;
 constexpr int kRanksShown = 8;
 constexpr int kIncidentsShown = 5;
+constexpr int kDomainsShown = 16;
 // Ranks write a heartbeat every second.
 constexpr double kLateHeartbeatSeconds = 5;
 
@@ -140,13 +145,31 @@ std::string ValidationText(const v1::ValidationMetrics& validation) {
   return text + (validation.stopped_early() ? "; stopped early" : "");
 }
 
+// Returns "books 2.3120, wiki 2.5506", or with several datasets "job-000001 books 2.3120, ...".
+std::string DomainLosses(const v1::ValidationMetrics& validation) {
+  std::vector<std::string> losses;
+  for (const v1::ValidationDomain& domain : validation.domains()) {
+    if (std::ssize(losses) == kDomainsShown) {
+      losses.push_back(absl::StrCat("and ", validation.domains_size() - kDomainsShown, " more"));
+      break;
+    }
+    const std::string dataset = std::filesystem::path(domain.dataset()).filename().string();
+    losses.push_back(absl::StrFormat("%s%s%s %.4f", dataset, dataset.empty() ? "" : " ",
+                                     domain.domain(), MainLoss(domain)));
+  }
+  return absl::StrJoin(losses, ", ");
+}
+
 void AddProgress(const v1::Run& run, const LossHistory& history, Lines& lines) {
   if (!run.has_latest()) return;
   lines.Field("progress", StepProgress(run));
   lines.Field("loss", Loss(run.latest()));
   const std::vector<double> losses = history.Newest(lines.width() - kLabelWidth - 1);
   if (losses.size() > 1) lines.Field("", Sparkline(losses));
-  if (run.has_validation()) lines.Field("validation", ValidationText(run.validation()));
+  if (run.has_validation()) {
+    lines.Field("validation", ValidationText(run.validation()));
+    if (run.validation().domains_size() > 1) lines.Text("", DomainLosses(run.validation()));
+  }
   lines.Field("speed", Speed(run.latest()));
   if (run.effective_training_time() > 0) {
     lines.Field("goodput", absl::StrFormat("%.0f %% of the time since the launch",

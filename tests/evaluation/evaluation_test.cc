@@ -78,8 +78,10 @@ TEST_F(EvaluationTest, WindowsAreReportedOnRequestAndExcludeTheFirstPositions) {
   EXPECT_NEAR(nats, news.loss() * news.num_tokens(), 1e-9);
   EXPECT_NEAR(nats_after, news.loss_after_first_segment() * news.num_tokens_after_first_segment(),
               1e-9);
-  request.set_first_positions(-1);
-  ExpectError(request, absl::StatusCode::kInvalidArgument, "first_positions");
+  for (const int bad : {-1, int{kLength}}) {
+    request.set_first_positions(bad);
+    ExpectError(request, absl::StatusCode::kInvalidArgument, "first_positions");
+  }
 }
 
 TEST_F(EvaluationTest, FilesAreScoredTokenByTokenInBothRoutings) {

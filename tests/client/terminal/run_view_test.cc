@@ -119,6 +119,25 @@ TEST(RunViewTest, ShowsValidationAndSpikes) {
   EXPECT_THAT(View(run, 200), HasSubstr("after step 1,200; accuracy 91.2 %"));
 }
 
+TEST(RunViewTest, ShowsValidationLossesOfDomains) {
+  v1::Run run = RunOfRanks(1);
+  v1::ValidationMetrics* const validation = run.mutable_validation();
+  const auto add = [&](const std::string& dataset, const std::string& domain, double loss) {
+    v1::ValidationDomain* const added = validation->add_domains();
+    added->set_dataset(dataset);
+    added->set_domain(domain);
+    added->set_loss(loss);
+    added->set_loss_after_first_segment(loss);
+  };
+  add("", "books", 2.31204);
+  EXPECT_THAT(View(run, 200), Not(HasSubstr("books")));  // the only one: the line above tells it
+  add("", "wiki", 2.5);
+  EXPECT_THAT(View(run, 200), HasSubstr("books 2.3120, wiki 2.5000"));
+  for (int i = 0; i < 17; ++i) add("/home/store/pack-1", absl::StrCat("d", i), 3);
+  EXPECT_THAT(View(run, 800), HasSubstr("wiki 2.5000, pack-1 d0 3.0000"));
+  EXPECT_THAT(View(run, 800), HasSubstr("pack-1 d13 3.0000, and 3 more\n"));
+}
+
 TEST(RunViewTest, ShowsWhoLaunchedTheRun) {
   v1::Run run = RunOfRanks(1);
   run.set_principal("alice");

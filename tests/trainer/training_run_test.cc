@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -75,10 +76,11 @@ TEST(TrainingRunTest, KeepsTheResultOfAnotherRankAndRemovesThatOfAnEarlierAttemp
   unsetenv(kNonceVariable);
 }
 
-// A run of one rank whose memory is exhausted at a call.
+// A run of one rank whose memory is exhausted at a call: that of a container or that of a tensor,
+// which LibTorch reports by this text.
 class ExhaustedRank final : public UniformRank {
  public:
-  explicit ExhaustedRank(int calls) : UniformRank(1), calls_left_(calls) {}
+  ExhaustedRank(int calls, bool tensor) : UniformRank(1), calls_left_(calls), tensor_(tensor) {}
 
   absl::StatusOr<std::unique_ptr<Communicator>> Duplicate() override {
     return std::make_unique<SingleProcess>();
@@ -86,27 +88,33 @@ class ExhaustedRank final : public UniformRank {
 
  private:
   absl::Status Answer() override {
-    if (--calls_left_ == 0) throw std::bad_alloc();
-    return absl::OkStatus();
+    if (--calls_left_ > 0) return absl::OkStatus();
+    if (!tensor_) throw std::bad_alloc();
+    throw std::runtime_error(
+        "[enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: "
+        "you tried to allocate 288230376151711744 bytes. Error code 12 (Cannot allocate memory)");
   }
 
   int calls_left_;
+  const bool tensor_;
 };
 
 TEST(TrainingRunTest, RunningOutOfMemoryKeepsTheStepReached) {
   const std::filesystem::path dataset = NewDirectory("data");
   WriteTinyDataset(dataset);
-  const RunDirectory run(NewDirectory("run"));
-  ASSERT_TRUE(run.WriteSpec(TinySpec(dataset, 1000)).ok());
-  ExhaustedRank rank(200);
-  EXPECT_NE(RunTraining(run, rank, [] { return false; }), 0);
-  const std::optional<ExitRecord> exit = run.ReadExit();
-  ASSERT_TRUE(exit.has_value());
-  EXPECT_EQ(exit->outcome, kFailed);
-  EXPECT_TRUE(exit->error.starts_with("out of memory; ")) << exit->error;
-  EXPECT_GT(exit->step, 0);
-  const int64_t recorded = run.ReadNewestMetrics()->step();  // before or after the failed call
-  EXPECT_TRUE(exit->step == recorded || exit->step == recorded + 1) << exit->step;
+  for (const bool tensor : {false, true}) {
+    const RunDirectory run(NewDirectory(tensor ? "tensor" : "container"));
+    ASSERT_TRUE(run.WriteSpec(TinySpec(dataset, 1000)).ok());
+    ExhaustedRank rank(200, tensor);
+    EXPECT_NE(RunTraining(run, rank, [] { return false; }), 0);
+    const std::optional<ExitRecord> exit = run.ReadExit();
+    ASSERT_TRUE(exit.has_value());
+    EXPECT_EQ(exit->outcome, kFailed);
+    EXPECT_TRUE(exit->error.starts_with("out of memory; ")) << exit->error;
+    EXPECT_GT(exit->step, 0);
+    const int64_t recorded = run.ReadNewestMetrics()->step();  // before or after the failed call
+    EXPECT_TRUE(exit->step == recorded || exit->step == recorded + 1) << exit->step;
+  }
 }
 
 TEST(TrainingRunTest, AFailingDeviceIsTriedAgain) {

@@ -63,27 +63,43 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string position_, message_;
 };
 
-// Appends the field names of `type` and of all messages nested in it.
-void CollectNames(const Descriptor& type, std::vector<std::string>* names) {
+// Appends the values of the enum fields of this name in `type` and in the messages nested in it.
+void CollectValues(const Descriptor& type, const std::string& field,
+                   std::vector<std::string>* values) {
   for (int i = 0; i < type.field_count(); ++i) {
-    names->push_back(std::string(type.field(i)->name()));
-    if (type.field(i)->message_type() != nullptr) {
-      CollectNames(*type.field(i)->message_type(), names);
+    const FieldDescriptor& candidate = *type.field(i);
+    if (candidate.message_type() != nullptr) {
+      CollectValues(*candidate.message_type(), field, values);
+    } else if (candidate.enum_type() != nullptr && candidate.name() == field) {
+      const std::vector<std::string> names = ValueNames(*candidate.enum_type());
+      values->insert(values->end(), names.begin(), names.end());
     }
   }
 }
 
-// Rephrases an error of protobuf's parser, which names its own classes: says which key is unknown,
-// with a suggestion, or what the file should contain.
+// Returns the quoted words of an error of protobuf's parser.
+std::vector<std::string> QuotedWords(const std::string& error) {
+  std::vector<std::string> words;
+  const std::vector<std::string> parts = absl::StrSplit(error, '"');
+  for (size_t i = 1; i + 1 < parts.size(); i += 2) words.push_back(parts[i]);
+  return words;
+}
+
+// Rephrases an error of protobuf's parser, which names its own classes: says which key or value is
+// unknown, with a suggestion, or what the file should contain.
 std::string Rephrased(const std::string& error, const Descriptor& type) {
-  constexpr std::string_view kUnknown = "no field named \"";
-  if (const size_t found = error.find(kUnknown); found != std::string::npos) {
-    const size_t begin = found + kUnknown.size();
-    const std::string name = error.substr(begin, error.find('"', begin) - begin);
+  const std::vector<std::string> quoted = QuotedWords(error);
+  // Message type "braid.v1.RunSpec" has no field named "stepps".
+  if (quoted.size() == 2 && error.find("has no field named \"") != std::string::npos) {
+    const Descriptor* const nested = type.file()->pool()->FindMessageTypeByName(quoted[0]);
+    return std::string(UnknownField(nested == nullptr ? type : *nested, quoted[1]).message());
+  }
+  // Unknown enumeration value of "COSIN" for field "schedule".
+  if (quoted.size() == 2 && error.starts_with("Unknown enumeration value of")) {
     std::vector<std::string> known;
-    CollectNames(type, &known);
-    return absl::StrCat("unknown configuration key \"", name, "\" in ", std::string(type.name()),
-                        DidYouMeanOrKnown(name, known));
+    CollectValues(type, quoted[1], &known);
+    return absl::StrCat(quoted[1], ": unknown value \"", quoted[0], "\"",
+                        DidYouMeanOrKnown(absl::AsciiStrToUpper(quoted[0]), known));
   }
   constexpr std::string_view kRepeated = "Non-repeated field \"";
   if (error.starts_with(kRepeated)) {

@@ -49,6 +49,19 @@ TEST(ConfigTextTest, GroupsOfSettingsAreTextInBraces) {
   EXPECT_EQ(spec.datasets_size(), 3);
 }
 
+// Names of other messages are no suggestions: RunSpec has "shares", but not a dataset of it.
+TEST(ConfigTextTest, ErrorsInAGroupNameItsMessage) {
+  v1::RunSpec spec;
+  EXPECT_THAT(std::string(SetField(&spec, "datasets=[{dataset: \"a\", shares: .5}]").message()),
+              HasSubstr("unknown configuration key \"shares\" in MixtureDataset; did you mean "
+                        "\"share\"?"));
+  EXPECT_THAT(std::string(SetField(&spec, "model={layers: 3}").message()),
+              HasSubstr("unknown configuration key \"layers\" in ModelConfig; did you mean "
+                        "\"num_layers\"?"));
+  EXPECT_THAT(std::string(SetField(&spec, "optimizer={schedule: COSIN}").message()),
+              HasSubstr("schedule: unknown value \"COSIN\"; did you mean \"COSINE\"?"));
+}
+
 TEST(ConfigTextTest, UnknownKeyNamesTheNearestKnownOne) {
   v1::RunSpec spec;
   const absl::Status status = SetField(&spec, "model.routing.num_expert=8");

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/number_text.h"
 #include "base/status_macros.h"
 #include "braid/v1/pipeline.pb.h"
@@ -227,7 +228,7 @@ absl::Status ExplainDocument(Session& session, PipelineClient& client,
                              const std::vector<CorpusSubject>& subjects,
                              const ExplainOptions& options, bool with_steps) {
   nlohmann::json datasets = nlohmann::json::array();
-  absl::Status missing;
+  std::vector<std::string> missing;
   for (const CorpusSubject& subject : subjects) {
     if (!session.json && !datasets.empty()) std::cout << "\n";
     const absl::StatusOr<nlohmann::json> answer =
@@ -235,12 +236,13 @@ absl::Status ExplainDocument(Session& session, PipelineClient& client,
     if (answer.ok()) {
       datasets.push_back(*answer);
     } else if (absl::IsNotFound(answer.status())) {
-      missing = answer.status();
+      missing.push_back(absl::StrCat(subjects.size() == 1 ? "" : subject.job.id() + ": ",
+                                     std::string(answer.status().message())));
     } else {
       return answer.status();
     }
   }
-  if (datasets.empty()) return missing;
+  if (datasets.empty()) return absl::NotFoundError(absl::StrJoin(missing, "; "));
   if (!session.json) return absl::OkStatus();
   const nlohmann::json mixture = {{"document", options.document}, {"datasets", datasets}};
   std::cout << (subjects.size() == 1 ? datasets[0] : mixture).dump(1) << std::endl;

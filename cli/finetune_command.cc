@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/finetune_data.h"
@@ -14,6 +15,7 @@
 #include "cli/finetune_preview.h"
 #include "cli/pipeline_bench.h"
 #include "cli/run_launch.h"
+#include "model/config/head_config.h"
 
 namespace braid {
 namespace {
@@ -124,10 +126,18 @@ absl::Status FillFinetuneValidation(const FinetuneData& data, int64_t num_steps,
 absl::StatusOr<v1::RunSpec> SpecOn(const FinetuneData& data, v1::RunSpec spec) {
   if (!data.new_template.empty()) spec.mutable_model()->set_chat_template(data.new_template);
   if (data.plan.labels) {
-    v1::LabelHead* const head = spec.mutable_model()->mutable_label_head();
-    head->set_regression(data.plan.labels->regression);
-    head->mutable_classes()->Assign(data.plan.labels->classes.begin(),
-                                    data.plan.labels->classes.end());
+    v1::LabelHead head;
+    head.set_regression(data.plan.labels->regression);
+    head.mutable_classes()->Assign(data.plan.labels->classes.begin(),
+                                   data.plan.labels->classes.end());
+    const v1::LabelHead& asked = spec.model().label_head();
+    if (spec.model().has_label_head() && (asked.regression() != head.regression() ||
+                                          !std::ranges::equal(asked.classes(), head.classes()))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.label_head: got ", LabelsText(asked), ", expected ", LabelsText(head),
+                       ", which --label-head finds in the data; leave it unset"));
+    }
+    *spec.mutable_model()->mutable_label_head() = head;
   }
   ASSIGN_OR_RETURN(const int64_t num_steps, PlannedSteps(spec, data));
   RETURN_IF_ERROR(FillFinetuneValidation(data, num_steps, &spec));

@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 absl::Status NoHeldoutSplit(const fs::path& dataset_dir) {
   return absl::FailedPreconditionError(
       absl::StrCat(dataset_dir.string(),
-                   " has no held-out split to score; pack the corpus with "
-                   "a positive pack.heldout_fraction"));
+                   " has no held-out split to score; name other text or data (--text, --data), or "
+                   "make the dataset with such a split (pack.heldout_fraction of a corpus job, "
+                   "--validation of finetune)"));
 }
 
 absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const fs::path& dataset_dir,

@@ -216,6 +216,10 @@ absl::StatusOr<v1::RunSpec> BranchSpec(const v1::RunSpec& source, int64_t step,
                                          .sequence_length = data.sequence_length,
                                          .num_instances = data.num_instances}));
   ASSIGN_OR_RETURN(const int64_t num_steps, BranchSteps(decay, step));
+  if (num_steps <= step) {
+    return absl::InvalidArgumentError(
+        "optimizer.decay: got 0 steps, expected at least 1: a branch consists of its decay");
+  }
   const int64_t warmup = WarmupSteps(source), dense = DenseSteps(source);
   RETURN_IF_ERROR(CheckHoldsWarmups(num_steps, dense, BatchScheduleOf(source).growth_steps));
   v1::RunSpec branch = source;

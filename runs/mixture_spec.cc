@@ -213,6 +213,12 @@ absl::StatusOr<std::vector<DatasetInfo>> ReadDatasets(v1::RunSpec* spec) {
     if (!seen.insert(*path).second) return BadDataset(d, *path, "each dataset once");
     ASSIGN_OR_RETURN(infos.emplace_back(), ReadOneDataset(FieldOf(d), *path));
     RETURN_IF_ERROR(CheckLike(spec->datasets(0).dataset(), infos[0], d, *path, infos[d]));
+    // Under another name it would be read in the same order.
+    for (int e = 0; e < d; ++e) {
+      if (infos[e].key != infos[d].key) continue;
+      return BadDataset(d, absl::StrCat(*path, ", whose data is that of ", FieldOf(e)),
+                        "each dataset once");
+    }
   }
   const std::string& first = spec->datasets(0).dataset();
   if (!spec->dataset_dir().empty() &&

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -88,7 +89,9 @@ absl::StatusOr<v1::TrainingLength> ParseTrainingLength(const std::string& what,
   const bool steps = !tokens && !epochs && absl::ConsumeSuffix(&number, "steps");
   const bool is_number = absl::SimpleAtod(number, &value) && std::isfinite(value) && value >= 0;
   const bool is_share = !steps && value < 1;
-  const bool is_whole = value == std::trunc(value) && value <= kMaxLengthSteps;
+  // "1.0" would be one step, where "0.9" is a share.
+  const bool is_whole = value == std::trunc(value) && value <= kMaxLengthSteps &&
+                        (steps || !absl::StrContains(number, '.'));
   if (!is_number || (!tokens && !epochs && !is_share && !is_whole)) {
     return BadLength(what, absl::StrCat("\"", text.substr(0, 40), "\""),
                      "a share below 1 or a length such as 500steps, 1e9tokens or 1.5epochs");

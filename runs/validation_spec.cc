@@ -56,7 +56,7 @@ absl::Status CheckHeldout(int64_t num_domains, const v1::RunSpec& spec) {
   std::vector<std::string> names;
   for (const v1::MixtureDataset& entry : spec.datasets()) names.push_back(entry.dataset());
   if (names.empty()) names.push_back(spec.dataset_dir());
-  return absl::FailedPreconditionError(absl::StrCat(
+  return absl::InvalidArgumentError(absl::StrCat(
       "validation.every: got no held-out split to validate on in ", absl::StrJoin(names, ", "),
       "; pack the corpus with a positive pack.heldout_fraction, or leave "
       "validation.every unset"));

@@ -65,9 +65,10 @@ Candidates ByWord(std::span<const std::string> sentences, int64_t num_sentences,
   Candidates result{.num_classes = NumWords(num_sentences, num_words), .sentences = {}};
   const auto classes = assign(num_sentences);
   if (!classes.has_value()) {
-    result.available = num_sentences;
-    while (result.available > 0 && !assign(result.available)) {
-      result.available = result.available * 7 / 8;
+    int64_t too_many = std::min<int64_t>(num_sentences, std::ssize(sentences) + 1);
+    while (too_many - result.available > 1) {
+      const int64_t middle = result.available + (too_many - result.available) / 2;
+      (assign(middle).has_value() ? result.available : too_many) = middle;
     }
     return result;
   }

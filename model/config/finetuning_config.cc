@@ -164,6 +164,10 @@ absl::Status CheckRates(const v1::ModelConfig& model, const v1::Finetuning& fine
     if (spec.trained) names.push_back(spec.name);
   }
   for (const v1::LearningRateGroup& group : finetuning.learning_rates()) {
+    if (group.pattern().empty()) {
+      return BadFinetuning("learning_rates", "got a group without a pattern, expected the name of ",
+                           "a parameter, in which * stands for any text");
+    }
     if (!(group.factor() >= 0 && std::isfinite(group.factor()))) {
       return BadFinetuning("learning_rates", "got factor ", group.factor(), " for ",
                            group.pattern(), ", expected a number of at least 0");

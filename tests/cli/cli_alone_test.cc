@@ -76,6 +76,8 @@ TEST_P(CliAloneTest, TrainsOnAMixtureAndExplainsIt) {
   EXPECT_EQ(Braid({"explain", "run-000001", "--document", document}).exit_code, 0)
       << Contents(root_ / "err");
   ExpectError(Braid({"explain", "run-000001", "--instance", "0"}), 2, {"--instance", "job-000001"});
+  ExpectError(Braid({"explain", "run-000001", "--document", "none"}), 3,
+              {"job-000001: unknown document", "job-000003: unknown document"});
 }
 
 // One corpus in two orders: a document is in both datasets.

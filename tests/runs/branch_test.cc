@@ -100,6 +100,9 @@ TEST_F(BranchTest, KeepsTheStepsOfBothWarmUps) {
     EXPECT_EQ(DecaySteps(*resolved), decay);
     EXPECT_EQ(resolved->num_steps(), 18 + decay);
   }
+  EXPECT_FAILS(BranchSpec(stable_, 18, Decay([](auto* d) { d->set_fraction(0); })),
+               absl::StatusCode::kInvalidArgument,
+               "optimizer.decay: got 0 steps, expected at least 1: a branch consists of its decay");
 }
 
 TEST_F(BranchTest, LengthsInOtherUnitsReplaceThoseOfTheSource) {

@@ -34,6 +34,7 @@ TEST(TrainingLengthTest, EveryUnitBecomesWholeSteps) {
   EXPECT_EQ(Steps("0"), 0);
   EXPECT_EQ(Steps("500"), 500);
   EXPECT_EQ(Steps("500steps"), 500);
+  EXPECT_EQ(Steps("1.5e3steps", 2000), 1500);
   EXPECT_EQ(Steps("1"), 1);
   EXPECT_EQ(Steps("1280tokens"), 10);
   EXPECT_EQ(Steps("1281tokens"), 11);
@@ -44,7 +45,8 @@ TEST(TrainingLengthTest, EveryUnitBecomesWholeSteps) {
 }
 
 TEST(TrainingLengthTest, BadTextNamesTheOptionAndWhatIsExpected) {
-  for (const char* text : {"", "fast", "-1", "1.5", "nan", "inf", "1e20", "5parsecs", "0.1.2"}) {
+  for (const char* text :
+       {"", "fast", "-1", "1.5", "1.0", "nan", "inf", "1e20", "5parsecs", "0.1.2"}) {
     EXPECT_THAT(ErrorOf(text), HasSubstr("--decay: got \"")) << text;
     EXPECT_THAT(ErrorOf(text), HasSubstr("1.5epochs")) << text;
   }

@@ -384,7 +384,7 @@ TEST_F(ValidationTest, WithoutAHeldoutSplitSaysHowToGetOne) {
   v1::RunSpec spec = TinySpec(dataset, 100);
   spec.mutable_validation()->mutable_every()->set_steps(5);
   const auto status = ResolveRunSpec(spec).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("positive pack.heldout_fraction"));
 }
 

@@ -198,6 +198,10 @@ TEST(ProbeSentencesTest, TooFewSentencesAreRefusedWithTheNumberToPass) {
   const int64_t available = std::stoll(words.substr(at));
   EXPECT_GT(available, 0);
   EXPECT_EQ(Refusal(text, {Probe::kWords}, available), "");
+  // It depends on the text alone.
+  EXPECT_NE(Refusal(text, {Probe::kWords}, available + 1), "");
+  const std::string just_more = Refusal(text, {Probe::kWords}, available + 20);
+  EXPECT_THAT(just_more, HasSubstr(absl::StrCat("at most ", available, " with words")));
 }
 
 TEST(ProbeSentencesTest, OneClassOnlyIsRefused) {

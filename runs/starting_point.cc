@@ -17,6 +17,7 @@
 #include "model/config/family_config.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/head_config.h"
+#include "model/config/layer_mixing_config.h"
 #include "model/config/model_config.h"
 #include "model/config/parameter_layout.h"
 #include "runs/checkpoint.h"
@@ -309,6 +310,11 @@ absl::Status FillFromStartingPoint(const StartingPoint& start, v1::RunSpec* spec
   }
   ASSIGN_OR_RETURN(*spec->mutable_model(), ShapeFrom(start.model, spec->model()));
   RETURN_IF_ERROR(CheckSameUse(start.model, *spec));
+  if (start.model.has_layer_mixing() && UsesExperts(spec->model()) && !UsesExperts(start.model)) {
+    RETURN_IF_ERROR(CheckPlainLayers(spec->model(), "init_from",
+                                     "its gate was trained for the FFNs that it has; copy those of "
+                                     "the model that it started from into experts"));
+  }
   spec->set_init_from(start.checkpoint.string());
   if (UsesExperts(start.model) && !IsPartial(spec->finetuning())) {
     RETURN_IF_ERROR(CheckNoDenseWarmup(spec->upcycling()));

@@ -194,6 +194,16 @@ TEST_F(MixedRunsTest, MixedLayersThatCannotBeTrainedAreRefused) {
   EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument,
                "model.layer_mixing: model.layer_mixing.gate.weight got shape [2, 8], expected "
                "[2, 16]");
+  // Its dense FFNs would become experts.
+  asked = v1::RunSpec();
+  asked.set_dataset_dir(text_.string());
+  asked.set_num_steps(2);
+  asked.set_init_from(NewestOf(run).string());
+  asked.mutable_model()->mutable_routing()->set_router(v1::CAUSAL_SEGMENT);
+  asked.mutable_model()->mutable_routing()->set_num_experts(2);
+  asked.mutable_model()->mutable_routing()->set_segment_length(8);
+  EXPECT_FAILS(ResolveRunSpec(asked), absl::StatusCode::kInvalidArgument, "init_from",
+               "its gate was trained for the FFNs that it has");
   // The whole batch decides.
   asked = TinyAdapterSpec(packed_, base(), 2);
   asked.mutable_model()->mutable_layer_mixing()->set_decision(v1::LayerMixing::BATCH_MODE);

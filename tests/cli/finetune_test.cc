@@ -210,9 +210,10 @@ TEST_F(FinetuneTest, TrainsEvaluatesAndExportsALabelHead) {
                                       "--threads",
                                       "1",
                                       "--wait"}));
-  EXPECT_THAT(Error({"finetune", base_.string(), "--task", "sst2", "--data", tasks, "--label-head",
-                     "--set", "model.label_head.regression=true", "--dry-run"}),
-              HasSubstr("model.label_head: got regression, expected classes negative, positive"));
+  EXPECT_THAT(
+      Error({"finetune", base_.string(), "--task", "sst2", "--data", tasks, "--label-head",
+             "--sequence-length", "128", "--set", "model.label_head.regression=true", "--dry-run"}),
+      HasSubstr("model.label_head: got regression, expected classes negative, positive"));
   const json head = run.at("spec").at("model").at("label_head");
   EXPECT_EQ(head.at("classes"), json({"negative", "positive"}));
   EXPECT_GT(run.at("latest").at("validation").at("loss").get<double>(), 0);

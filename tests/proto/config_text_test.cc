@@ -56,8 +56,8 @@ TEST(ConfigTextTest, ErrorsInAGroupNameItsMessage) {
               HasSubstr("unknown configuration key \"shares\" in MixtureDataset; did you mean "
                         "\"share\"?"));
   EXPECT_THAT(std::string(SetField(&spec, "model={layers: 3}").message()),
-              HasSubstr("unknown configuration key \"layers\" in ModelConfig; did you mean "
-                        "\"num_layers\"?"));
+              HasSubstr("unknown configuration key \"layers\" in ModelConfig; known: preset, "
+                        "num_layers, "));
   EXPECT_THAT(std::string(SetField(&spec, "optimizer={schedule: COSIN}").message()),
               HasSubstr("schedule: unknown value \"COSIN\"; did you mean \"COSINE\"?"));
 }

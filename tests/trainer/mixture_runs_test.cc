@@ -81,7 +81,7 @@ TEST_F(MixtureRunTest, ValidationNamesDatasetsWithoutAHeldoutSplit) {
   EXPECT_THAT(out.str(), HasSubstr("; no held-out split in " + datasets_[1].string()));
   remove_split(datasets_[0]);
   const absl::Status status = ResolveRunSpec(spec).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("in " + datasets_[0].string() + ", " + datasets_[1].string() + "; pack"));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -210,15 +211,13 @@ absl::StatusOr<std::vector<DatasetInfo>> ReadDatasets(v1::RunSpec* spec) {
   for (int d = 0; d < spec->datasets_size(); ++d) {
     std::string* const path = spec->mutable_datasets(d)->mutable_dataset();
     ASSIGN_OR_RETURN(*path, AbsoluteDataset(FieldOf(d), *path));
-    if (!seen.insert(*path).second) return BadDataset(d, *path, "each dataset once");
+    // Through a link it would be read a second time in the same order.
+    std::error_code ignored;
+    if (!seen.insert(fs::weakly_canonical(*path, ignored).string()).second) {
+      return BadDataset(d, *path, "each dataset once");
+    }
     ASSIGN_OR_RETURN(infos.emplace_back(), ReadOneDataset(FieldOf(d), *path));
     RETURN_IF_ERROR(CheckLike(spec->datasets(0).dataset(), infos[0], d, *path, infos[d]));
-    // Under another name it would be read in the same order.
-    for (int e = 0; e < d; ++e) {
-      if (infos[e].key != infos[d].key) continue;
-      return BadDataset(d, absl::StrCat(*path, ", whose data is that of ", FieldOf(e)),
-                        "each dataset once");
-    }
   }
   const std::string& first = spec->datasets(0).dataset();
   if (!spec->dataset_dir().empty() &&

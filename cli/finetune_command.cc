@@ -15,6 +15,7 @@
 #include "cli/finetune_preview.h"
 #include "cli/pipeline_bench.h"
 #include "cli/run_launch.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "model/config/head_config.h"
 
 namespace braid {
@@ -130,12 +131,11 @@ absl::StatusOr<v1::RunSpec> SpecOn(const FinetuneData& data, v1::RunSpec spec) {
     head.set_regression(data.plan.labels->regression);
     head.mutable_classes()->Assign(data.plan.labels->classes.begin(),
                                    data.plan.labels->classes.end());
-    const v1::LabelHead& asked = spec.model().label_head();
-    if (spec.model().has_label_head() && (asked.regression() != head.regression() ||
-                                          !std::ranges::equal(asked.classes(), head.classes()))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.label_head: got ", LabelsText(asked), ", expected ", LabelsText(head),
-                       ", which --label-head finds in the data; leave it unset"));
+    if (spec.model().has_label_head() &&
+        !google::protobuf::util::MessageDifferencer::Equals(spec.model().label_head(), head)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.label_head: got ", LabelsText(spec.model().label_head()), ", expected ",
+          LabelsText(head), ", which --label-head finds in the data; leave it unset"));
     }
     *spec.mutable_model()->mutable_label_head() = head;
   }

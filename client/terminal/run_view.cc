@@ -145,7 +145,8 @@ std::string ValidationText(const v1::ValidationMetrics& validation) {
   return text + (validation.stopped_early() ? "; stopped early" : "");
 }
 
-// Returns "books 2.3120, wiki 2.5506", or with several datasets "job-000001 books 2.3120, ...".
+// Returns "books 2.3120, wiki 2.5506"; with several datasets, the name of the directory is before
+// each domain: "pack-1f3c books 2.3120".
 std::string DomainLosses(const v1::ValidationMetrics& validation) {
   std::vector<std::string> losses;
   for (const v1::ValidationDomain& domain : validation.domains()) {

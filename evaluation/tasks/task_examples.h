@@ -63,11 +63,11 @@ absl::StatusOr<const v1::TaskFile*> FindExamples(const v1::TaskSpec& spec,
                                                  const std::filesystem::path& data_dir);
 
 // Reads a task that CheckTaskSpec accepts, and the pool of demonstrations if any are requested.
-// Errors: those of FindExamples and ReadTaskFile; InvalidArgument if there are no examples or if a
-// record, which the message names, lacks a field or has an empty choice, a label that matches no
-// choice, or a text that is not a finite number. In demonstrations, only the prompt and the correct
-// answer are checked. Examples of one group (free.group_by) become the first of them, with the
-// references of all.
+// Returns the errors of FindExamples and ReadTaskFile. Returns InvalidArgument if there are no
+// examples, or if a record lacks a field, has an empty choice, a label that matches no choice, or a
+// value that should be a finite number and is not; the message names the record. In
+// demonstrations, only the prompt and the correct answer are checked. Examples of one group
+// (free.group_by) become the first of them, with the references of all.
 absl::StatusOr<LoadedTask> LoadTask(const v1::TaskSpec& spec, const std::filesystem::path& data_dir,
                                     int num_shots);
 

@@ -49,7 +49,8 @@ TEST(ConfigTextTest, GroupsOfSettingsAreTextInBraces) {
   EXPECT_EQ(spec.datasets_size(), 3);
 }
 
-// Names of other messages are no suggestions: RunSpec has "shares", but not a dataset of it.
+// Only fields of the message with the unknown key are suggested: SharePhase has a field "shares",
+// MixtureDataset does not.
 TEST(ConfigTextTest, ErrorsInAGroupNameItsMessage) {
   v1::RunSpec spec;
   EXPECT_THAT(std::string(SetField(&spec, "datasets=[{dataset: \"a\", shares: .5}]").message()),

@@ -196,7 +196,7 @@ absl::Status CheckBatchDecision(const v1::RunSpec& spec) {
                      ", or more ranks), since the whole batch decides, or the decision SEQUENCE or "
                      "TOKEN"));
   }
-  if (ValidationSteps(spec) == 0) return absl::OkStatus();
+  if (!spec.validation().has_every()) return absl::OkStatus();
   return BadField("model.layer_mixing.decision", absl::StrCat(decision, " with validation"),
                   "a run without validation.every, since the choice depends on the other "
                   "sequences of a training batch, or the decision SEQUENCE or TOKEN");

@@ -39,10 +39,34 @@ double SequencesOfRun(const v1::RunSpec& spec) {
   return static_cast<double>(BatchScheduleOf(spec).Before(spec.num_steps()));
 }
 
-// Returns the number of validations of a run, which always ends with one.
+// Returns the intervals, whole and in part, in `sequences` of a run with an interval in tokens.
+double IntervalsIn(int64_t sequences, const v1::RunSpec& spec) {
+  return static_cast<double>(sequences) * spec.model().sequence_length() /
+         spec.validation().every().tokens();
+}
+
+// Returns the whole intervals in the first `step` steps of a run with an interval in tokens.
+double WholeIntervals(int64_t step, const v1::RunSpec& spec) {
+  // Epochs such as 0.3 have no exact double.
+  return std::floor(IntervalsIn(BatchScheduleOf(spec).Before(step), spec) + 1e-9);
+}
+
+// Returns the number of validations of a run, which always ends with one. With intervals in tokens
+// that are shorter than some steps, there may be fewer.
 int64_t NumValidations(const v1::RunSpec& spec) {
-  const int64_t steps = ValidationSteps(spec);
-  return spec.num_steps() / steps + (spec.num_steps() % steps > 0 ? 1 : 0);
+  const v1::TrainingLength& every = spec.validation().every();
+  const auto num_steps = static_cast<double>(spec.num_steps());
+  const double intervals = every.has_tokens()
+                               ? IntervalsIn(BatchScheduleOf(spec).Before(spec.num_steps()), spec)
+                               : num_steps / static_cast<double>(StepsOf(every, spec.num_steps()));
+  return static_cast<int64_t>(std::min(num_steps, std::ceil(intervals - 1e-9)));
+}
+
+// Returns the interval of a resolved spec, such as "500 steps".
+std::string IntervalText(const v1::RunSpec& spec) {
+  const v1::TrainingLength& every = spec.validation().every();
+  if (every.has_tokens()) return absl::StrCat(every.tokens(), " tokens");
+  return Counted(StepsOf(every, spec.num_steps()), "step");
 }
 
 int64_t NumDomains(std::span<const DatasetInfo> datasets) {
@@ -74,10 +98,17 @@ absl::Status FillValidation(const StepSize& size, std::span<const DatasetInfo> d
   if (!config->has_every()) return absl::OkStatus();
   const int64_t domains = NumDomains(datasets);
   RETURN_IF_ERROR(CheckHeldout(domains, *spec));
-  ASSIGN_OR_RETURN(*config->mutable_every(),
+  ASSIGN_OR_RETURN(const v1::TrainingLength every,
                    ResolveLength("validation.every", config->every(), size));
-  const int64_t steps = ValidationSteps(*spec);
+  const int64_t steps = StepsOf(every, spec->num_steps());
   if (steps < 1) return BadValidation("every", steps, "at least 1 step");
+  const bool by_text = config->every().has_tokens() || config->every().has_epochs();
+  if (by_text && spec->batch().has_warmup()) {
+    const double sequences = SequencesOf(config->every(), size);
+    config->mutable_every()->set_tokens(sequences * static_cast<double>(size.sequence_length));
+  } else {
+    *config->mutable_every() = every;
+  }
   if (!config->has_windows()) {
     const double sequences = SequencesOfRun(*spec) / static_cast<double>(NumValidations(*spec));
     config->set_windows(std::max(domains, static_cast<int64_t>(sequences / kSequencesPerWindow)));
@@ -108,9 +139,9 @@ ValidationCost CostOfValidation(const v1::RunSpec& resolved, int64_t windows) {
 std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows,
                                std::span<const std::string> without_split) {
   const ValidationCost cost = CostOfValidation(resolved, windows);
-  std::string text = absl::StrFormat("validation: %s every %s, about %.2g %% of the time",
-                                     Counted(windows, "window"),
-                                     Counted(ValidationSteps(resolved), "step"), 100 * cost.share);
+  std::string text =
+      absl::StrFormat("validation: %s every %s, about %.2g %% of the time",
+                      Counted(windows, "window"), IntervalText(resolved), 100 * cost.share);
   if (!without_split.empty()) {
     absl::StrAppend(&text, "; no held-out split in ", absl::StrJoin(without_split, ", "));
   }
@@ -125,9 +156,12 @@ std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows,
   return text;
 }
 
-int64_t ValidationSteps(const v1::RunSpec& resolved) {
-  if (!resolved.validation().has_every()) return 0;
-  return StepsOf(resolved.validation().every(), resolved.num_steps());
+bool ValidationIsDue(const v1::RunSpec& resolved, int64_t step) {
+  if (!resolved.validation().has_every()) return false;
+  if (step >= resolved.num_steps()) return true;
+  const v1::TrainingLength& every = resolved.validation().every();
+  if (!every.has_tokens()) return step % StepsOf(every, resolved.num_steps()) == 0;
+  return WholeIntervals(step, resolved) > WholeIntervals(step - 1, resolved);
 }
 
 }  // namespace braid

@@ -13,8 +13,9 @@
 
 namespace braid {
 
-// Fills in the validation settings: the interval as steps or a share, and the number of windows as
-// one per 100 sequences that the run trains on between two validations, at least one per domain.
+// Fills in the validation settings: the interval as steps or a share, or as tokens where the batch
+// grows, and the number of windows as one per 100 sequences that the run trains on between two
+// validations, at least one per domain.
 // Scoring a window costs less than training on a sequence of the same length, so validation takes
 // at most 1 % of the time unless the interval is too short for one window per domain, or per rank
 // (CostOfValidation). `datasets` are those of the run. Requires num_steps and the batch.
@@ -42,8 +43,9 @@ ValidationCost CostOfValidation(const v1::RunSpec& resolved, int64_t windows);
 std::string ValidationCostText(const v1::RunSpec& resolved, int64_t windows,
                                std::span<const std::string> without_split = {});
 
-// Returns the steps between validations of a resolved spec; 0 for none.
-int64_t ValidationSteps(const v1::RunSpec& resolved);
+// Returns true if a run with this resolved spec is validated after `step` steps: at every multiple
+// of the interval, and at the end. An interval in tokens is complete with the step that reaches it.
+bool ValidationIsDue(const v1::RunSpec& resolved, int64_t step);
 
 }  // namespace braid
 

@@ -108,7 +108,7 @@ absl::Status TrainingLoop::OpenOnThisRank() {
   }
   // Rank 0 verifies for all: the ranks read the same files.
   ASSIGN_OR_RETURN(data_, TrainingData::Open(spec_, /*verify=*/leads()));
-  if (ValidationSteps(spec_) > 0) {
+  if (spec_.validation().has_every()) {
     ASSIGN_OR_RETURN(validation_, Validation::Open(spec_));
     if (leads()) {
       *environment_.out << validation_->CostText(spec_) << std::endl;
@@ -350,8 +350,7 @@ absl::Status TrainingLoop::SkipSpike(const GradientPass& pass, v1::LossSpike* sp
 
 // Validation takes longer than a step, so it is reported as "opening". Its time belongs to no step.
 absl::Status TrainingLoop::ValidateIfDue(v1::StepMetrics* metrics) {
-  const bool last = state_.step >= spec_.num_steps();
-  if (!validation_ || (!last && state_.step % ValidationSteps(spec_) != 0)) return absl::OkStatus();
+  if (!validation_ || !ValidationIsDue(spec_, state_.step)) return absl::OkStatus();
   heartbeat_.ShowOpening();
   const double begin = environment_.now();
   ASSIGN_OR_RETURN(v1::ValidationMetrics validation,

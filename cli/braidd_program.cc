@@ -251,6 +251,29 @@ int WaitForEnd(const sigset_t& signals, CallLog& log) {
   }
 }
 
+// Returns the error of an option whose service is not served. Requires host.services.
+absl::Status CheckOptionsAreUsed(const Options& options) {
+  struct Use {
+    const char* option;
+    std::string got;  // empty for an option that is not set
+    ServiceName service;
+    const char* name;
+  };
+  const std::string& embedder = options.host.embedder;
+  for (const Use& use :
+       {Use{"--embedder", embedder == HostOptions().embedder ? "" : embedder,
+            ServiceName::kEmbedding, "embedding"},
+        Use{"--stop-runs", options.stop_runs ? "it" : "", ServiceName::kTraining, "training"},
+        Use{"--services-token-file", options.services_token_file.string(), ServiceName::kPipeline,
+            "pipeline"}}) {
+    if (use.got.empty() || options.host.services.contains(use.service)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(use.option, ": got ", use.got, " without the ",
+                                                   use.name, " service, expected ", use.name,
+                                                   " among --services"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Serve(Options& options) {
   // Blocked before any thread starts, so that only sigwait below receives them.
   sigset_t signals;
@@ -267,12 +290,7 @@ absl::Status Serve(Options& options) {
   auto services = ParseServiceNames(options.services);
   if (!services.ok()) return services.status();
   options.host.services = *services;
-  if (options.host.embedder != HostOptions().embedder &&
-      !services->contains(ServiceName::kEmbedding)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--embedder: got ", options.host.embedder,
-                     " without the embedding service, expected embedding among --services"));
-  }
+  if (absl::Status used = CheckOptionsAreUsed(options); !used.ok()) return used;
   if (!options.services_token_file.empty()) {
     auto token = ReadClientToken(options.services_token_file, "");
     if (!token.ok()) return token.status();

@@ -1,5 +1,6 @@
 #include "control/analysis_service.h"
 
+#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -35,6 +36,12 @@ std::string TitleOf(const std::string& model) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+// Results were expensive to compute, so that a full disk must not lose those on their way to the
+// client.
+void WarnIfNotKept(const absl::Status& kept) {
+  if (!kept.ok()) std::cerr << "warning: results are not stored: " << kept.message() << std::endl;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<grpc::Service>> MakeAnalysisService(const ControlOptions& options) {
@@ -65,14 +72,20 @@ absl::Status AnalysisServiceImpl::Evaluate(v1::EvaluateRequest request,
   }
   request.set_dataset_dir(AbsolutePath(request.dataset_dir()));
   for (std::string& path : *request.mutable_paths()) path = AbsolutePath(path);
-  return StreamChild<v1::EvaluateEvent>(
-      "evaluate", request, request.num_threads(), context, writer,
-      [&](const v1::EvaluateEvent& event) { return KeepEvaluations(request, event.result()); });
+  return StreamChild<v1::EvaluateEvent>("evaluate", request, request.num_threads(), context, writer,
+                                        [&](const v1::EvaluateEvent& event) {
+                                          WarnIfNotKept(KeepEvaluations(request, event.result()));
+                                        });
 }
 
 absl::Status AnalysisServiceImpl::EvaluateTasks(
     v1::EvaluateTasksRequest request, grpc::ServerContext* context,
     grpc::ServerWriter<v1::EvaluateTasksEvent>* writer) {
+  if (!request.answers_dir().empty() && !MayManage(*context, "")) {
+    return absl::PermissionDeniedError(
+        "answers_dir: only operators write directories of the server; leave it out (--answers) to "
+        "store answers with the run");
+  }
   ASSIGN_OR_RETURN(const std::filesystem::path model, DirectoryOf(request.model()));
   request.set_model(model.string());
   for (std::string& further : *request.mutable_further_models()) {
@@ -81,15 +94,18 @@ absl::Status AnalysisServiceImpl::EvaluateTasks(
   }
   request.set_data_dir(AbsolutePath(request.data_dir()));
   request.set_answers_dir(AbsolutePath(request.answers_dir()));
-  return StreamChild<v1::EvaluateTasksEvent>(
-      "evaluate-tasks", request, request.num_threads(), context, writer,
-      [&](const v1::EvaluateTasksEvent& event) { return KeepTasks(request, event.result()); });
+  return StreamChild<v1::EvaluateTasksEvent>("evaluate-tasks", request, request.num_threads(),
+                                             context, writer,
+                                             [&](const v1::EvaluateTasksEvent& event) {
+                                               WarnIfNotKept(KeepTasks(request, event.result()));
+                                             });
 }
 
 template <class Event, class Request>
-absl::Status AnalysisServiceImpl::StreamChild(
-    const char* command, const Request& request, int num_threads, grpc::ServerContext* context,
-    grpc::ServerWriter<Event>* writer, const std::function<absl::Status(Event&)>& on_result) {
+absl::Status AnalysisServiceImpl::StreamChild(const char* command, const Request& request,
+                                              int num_threads, grpc::ServerContext* context,
+                                              grpc::ServerWriter<Event>* writer,
+                                              const std::function<void(Event&)>& on_result) {
   ASSIGN_OR_RETURN(const PrincipalQuota::Place place, evaluations_.Take(PrincipalOf(*context)));
   bool has_result = false;
   const auto forward = [&](std::string_view line) -> absl::Status {
@@ -98,7 +114,7 @@ absl::Status AnalysisServiceImpl::StreamChild(
       has_result = true;
       // Before the event is sent: `on_result` may add to it, and what it stores with the run is
       // kept even if the client has disconnected.
-      RETURN_IF_ERROR(on_result(event));
+      on_result(event);
     }
     return writer->Write(event) ? absl::OkStatus()
                                 : absl::CancelledError("the client has disconnected");
@@ -121,10 +137,7 @@ absl::Status AnalysisServiceImpl::Analyze(
   ASSIGN_OR_RETURN(const std::filesystem::path directory, DirectoryOf(request.model()));
   request.set_model(directory.string());
   return StreamChild<Event>(command, request, request.num_threads(), context, writer,
-                            [&](Event& event) {
-                              event.set_html(render(event.result(), title));
-                              return absl::OkStatus();
-                            });
+                            [&](Event& event) { event.set_html(render(event.result(), title)); });
 }
 
 template <class Request, class Response>

@@ -71,7 +71,7 @@ class AnalysisServiceImpl final : public v1::AnalysisService::Service {
   template <class Event, class Request>
   absl::Status StreamChild(const char* command, const Request& request, int num_threads,
                            grpc::ServerContext* context, grpc::ServerWriter<Event>* writer,
-                           const std::function<absl::Status(Event&)>& on_result);
+                           const std::function<void(Event&)>& on_result);
   // Runs a request in a child that writes `output_dir` and answers with one message. A call that
   // fails or is cancelled leaves nothing there.
   template <class Request, class Response>

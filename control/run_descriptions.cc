@@ -37,7 +37,8 @@ v1::Run RunDescriptions::Of(const RunRecord& record, double now) {
     }
   }
   v1::Run run = DescribeRun(record, now);
-  if (!HasEnded(run.state())) return run;
+  // A log that could not be read, for want of descriptors for instance, may be readable next time.
+  if (!HasEnded(run.state()) || (bytes > 0 && run.last_event() == 0)) return run;
   const std::lock_guard lock(mutex_);
   if (known_.size() >= kMaxKnown) known_.clear();
   known_[record.id] = {.launches = record.launches, .event_bytes = bytes, .run = run};

@@ -18,7 +18,7 @@ constexpr double kLookSeconds = 1;
 class RunEventSource final : public EventSource<v1::RunEvent> {
  public:
   RunEventSource(const RunDirectory& run, std::function<v1::Run()> describe,
-                 std::function<bool()> is_settled)
+                 std::function<absl::StatusOr<bool>()> is_settled)
       : path_(run.events()),
         describe_(std::move(describe)),
         is_settled_(std::move(is_settled)),
@@ -32,7 +32,8 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
       looked_at_ = now;
       LookForSilentEnd();
     }
-    // The complement differs from every size: such an end changes the version but not the log.
+    // These differ from every size: such an end changes the version but not the log.
+    if (!deleted_.ok()) return uint64_t{1} << 63;
     return silent_end_ ? ~static_cast<uint64_t>(size) : static_cast<uint64_t>(size);
   }
 
@@ -40,6 +41,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
     // Read before the events: an event that arrives in between then shows that this was not the
     // last.
     const std::optional<v1::RunEvent> newest = ReadNewestRunEvent(path_);
+    if (!newest) RETURN_IF_ERROR(deleted_);
     const int64_t newest_number = newest ? newest->number() : 0;
     EventBatch<v1::RunEvent> batch;
     if (newest) {
@@ -54,7 +56,7 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
     }
     if (newest && HasEnded(newest->state())) {
       Close(&batch);
-    } else if (silent_end_ && is_settled_()) {
+    } else if (silent_end_ && is_settled_().value_or(false)) {
       // A watcher that reconnects after this event has its number and does not get it again.
       if (number <= newest_number) batch.events.push_back(SilentEnd(newest_number + 1));
       batch.last = true;
@@ -75,7 +77,9 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
 
   // Called once per end: the result holds until the log grows or the run is launched again.
   void LookForSilentEnd() {
-    if (!is_settled_()) return silent_end_.reset();
+    const absl::StatusOr<bool> settled = is_settled_();
+    if (absl::IsNotFound(settled.status())) deleted_ = settled.status();
+    if (!settled.value_or(false)) return silent_end_.reset();
     if (silent_end_) return;
     if (v1::Run run = describe_(); HasEnded(run.state())) silent_end_ = std::move(run);
   }
@@ -92,20 +96,21 @@ class RunEventSource final : public EventSource<v1::RunEvent> {
 
   const std::filesystem::path path_;
   const std::function<v1::Run()> describe_;
-  const std::function<bool()> is_settled_;
+  const std::function<absl::StatusOr<bool>()> is_settled_;
   RunEventFollower follower_;
   int64_t size_ = 0;      // bytes of the log
   double looked_at_ = 0;  // steady clock
   // The run, once it has ended and is settled: its log may have no event of that end, or only that
   // of an earlier launch.
   std::optional<v1::Run> silent_end_;
+  absl::Status deleted_;  // NotFound once the run has been deleted
 };
 
 }  // namespace
 
-std::unique_ptr<EventSource<v1::RunEvent>> OpenRunEvents(const RunDirectory& run,
-                                                         std::function<v1::Run()> describe,
-                                                         std::function<bool()> is_settled) {
+std::unique_ptr<EventSource<v1::RunEvent>> OpenRunEvents(
+    const RunDirectory& run, std::function<v1::Run()> describe,
+    std::function<absl::StatusOr<bool>()> is_settled) {
   return std::make_unique<RunEventSource>(run, std::move(describe), std::move(is_settled));
 }
 

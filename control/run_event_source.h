@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "braid/v1/training.pb.h"
 #include "rpc/event_source.h"
 #include "runs/run_directory.h"
@@ -15,14 +16,15 @@ namespace braid {
 // follows it; that event carries the result of `describe` as `final`.
 //
 // A run may end without an event: its job is cancelled or killed, or its node dies. RunKeeper
-// detects that, and `is_settled` reports it; it is called once a second and must not block.
+// detects that, and `is_settled` reports it, or NotFound for a run that was deleted, which ends the
+// source; it is called once a second and must not block.
 // `describe` may block on a scheduler; it is called once the run has ended, and not for each
 // watcher. If it confirms the end, the source adds a final event that is not in the log and has the
 // next number. (If the run is resumed later, the log will contain another event with that number,
 // RUN_STARTING.) A run without a log has this event only.
-std::unique_ptr<EventSource<v1::RunEvent>> OpenRunEvents(const RunDirectory& run,
-                                                         std::function<v1::Run()> describe,
-                                                         std::function<bool()> is_settled);
+std::unique_ptr<EventSource<v1::RunEvent>> OpenRunEvents(
+    const RunDirectory& run, std::function<v1::Run()> describe,
+    std::function<absl::StatusOr<bool>()> is_settled);
 
 }  // namespace braid
 

@@ -317,9 +317,9 @@ absl::StatusOr<std::unique_ptr<TrainingServiceImpl::Source>> TrainingServiceImpl
   ASSIGN_OR_RETURN(const RunRecord record, store_->Get(id));
   return OpenRunEvents(
       RunDirectory(record.run_dir), [record] { return DescribeRun(record, UnixTime()); },
-      [this, id] {
-        const absl::StatusOr<RunRecord> now = store_->Get(id);
-        return now.ok() && !now->active;
+      [this, id]() -> absl::StatusOr<bool> {
+        ASSIGN_OR_RETURN(const RunRecord now, store_->Get(id));
+        return !now.active;
       });
 }
 

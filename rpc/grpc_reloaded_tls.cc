@@ -85,12 +85,16 @@ std::string ReloadedTls::Stamp() const {
 
 void ReloadedTls::Watch() {
   std::unique_lock lock(mutex_);
+  absl::Status copied;
   while (!stopped_.wait_for(lock, kLookInterval, [this] { return stop_; })) {
     // The stamp is taken before the files are read, so that a change in between is noticed.
-    std::string stamp = Stamp();
-    if (stamp == stamp_) continue;
-    stamp_ = std::move(stamp);
-    on_event_(Copy());
+    const std::string stamp = Stamp();
+    const bool changed = std::exchange(stamp_, stamp) != stamp;
+    // After a failure, which may have been a lack of descriptors, the files are read again.
+    if (!changed && copied.ok()) continue;
+    absl::Status now = Copy();
+    if (changed || now != copied) on_event_(now);
+    copied = std::move(now);
   }
 }
 

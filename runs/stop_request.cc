@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/file_lock.h"
 #include "base/sealed_text.h"
 #include "runs/process_identity.h"
 
@@ -19,6 +20,8 @@ absl::Status RecordStopRequest(const RunDirectory& run, double now, const std::s
         absl::StrCat(run.root().string(),
                      ": the run has no process to stop: ", std::string(record.status().message())));
   }
+  // Two requests at a time would write the same temporary file. Where there are no locks, they may.
+  const absl::StatusOr<FileLock> lock = FileLock::Take(run.root() / "stop.lock");
   const std::optional<StopRequest> first = ReadStopRequest(run);
   if (first && (first->reason.empty() || !reason.empty())) return absl::OkStatus();
   const nlohmann::json json = {{"nonce", record->nonce},

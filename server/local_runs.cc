@@ -82,8 +82,11 @@ bool LocalRuns::Resume(const std::string& id, std::string* cause) {
   if (run->state() != v1::RUN_STOPPED) return true;
   const absl::Status resumed = client_.ResumeRun(id).status();
   *cause = std::string(resumed.message());
-  // Its last processes still count as alive.
-  if (absl::IsFailedPrecondition(resumed)) return false;
+  // Its last processes still count as alive, or the disk is full or the database busy.
+  if (absl::IsFailedPrecondition(resumed) || absl::IsResourceExhausted(resumed) ||
+      absl::IsUnavailable(resumed) || absl::IsDeadlineExceeded(resumed)) {
+    return false;
+  }
   log_(resumed.ok() ? absl::StrCat("resumed ", id)
                     : absl::StrCat("cannot resume ", id, ": ", resumed.message()));
   return true;

@@ -1,5 +1,5 @@
 // The mpirun of a run: its argument vector and environment, for the series 4 and 5 of Open
-// MPI. Pure functions except for DetectOpenMpi. docs/control.md shows the vectors.
+// MPI. Pure functions except for DetectOpenMpi.
 #ifndef BRAID_CONTROL_LAUNCH_MPIRUN_COMMAND_H_
 #define BRAID_CONTROL_LAUNCH_MPIRUN_COMMAND_H_
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include "control/supervision/run_process.h"
@@ -56,9 +57,15 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
   seen.attendance = AttendanceOf(process, is_live, supervisor_is_live);
   if (files.newest) seen.recorded = files.newest->state();
   // The supervisor of a new launch that is dead on another machine will not record its first event.
-  seen.new_launch = HasEnded(seen.recorded) && process.ok() && process->nonce != files.nonce &&
-                    (supervisor_is_live ||
-                     (IsOfThisMachine(process->identity) && HasNewLaunch(process, files.nonce)));
+  // One that may still be starting there will.
+  const bool starts_elsewhere =
+      process.ok() && !IsOfThisMachine(process->identity) &&
+      std::abs(now - process->launched_at) < DecisionLimits().launch_grace_seconds;
+  seen.new_launch =
+      HasEnded(seen.recorded) && process.ok() && process->nonce != files.nonce &&
+      (supervisor_is_live || ((IsOfThisMachine(process->identity) || starts_elsewhere) &&
+                              HasNewLaunch(process, files.nonce)));
+  if (seen.new_launch && starts_elsewhere) seen.attendance = Attendance::kAttended;
   if (!process.ok()) {
     seen.launch_seconds = now - created;
   } else if (std::filesystem::exists(run.launch(), error)) {

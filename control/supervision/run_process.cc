@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "runs/process_identity.h"
@@ -50,11 +52,16 @@ bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_
   return false;
 }
 
-// Returns true if the process belongs to this user: another user can run a program with the same
-// arguments as a rank.
+// Returns true if the process belongs to this user and this container: another user can run a
+// program with the same arguments as a rank, and the directories of a container can have the same
+// paths as those of its host.
 bool IsOwn(int64_t pid) {
   struct stat status;
-  return stat(absl::StrCat("/proc/", pid).c_str(), &status) == 0 && status.st_uid == geteuid();
+  const std::string process = absl::StrCat("/proc/", pid);
+  if (stat(process.c_str(), &status) != 0 || status.st_uid != geteuid()) return false;
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return !error && std::filesystem::read_symlink(process + "/ns/pid", error) == own;
 }
 
 }  // namespace

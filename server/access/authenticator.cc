@@ -22,7 +22,11 @@ Identity Refused(Refusal refusal, const char* message) {
 
 Identity Known(const AccessEntry& entry, int64_t now) {
   if (entry.expires_at != 0 && now >= entry.expires_at) {
-    return Refused(Refusal::kExpiredToken, "the token has expired; ask an operator for a new one");
+    return Refused(Refusal::kExpiredToken,
+                   entry.certificate.empty()
+                       ? "the token has expired; ask an operator for a new one"
+                       : "the entry of your certificate has expired; ask an operator to create it "
+                         "again");
   }
   return {absl::OkStatus(), Refusal::kNone, {entry.name, entry.role, entry.id}};
 }
@@ -132,9 +136,10 @@ Identity Authenticator::Identify(const CallerEvidence& evidence, int64_t now) {
   if (auto known = IdentifyByCertificate(*entries, evidence.certificate_names, now)) return *known;
   // TLS with --insecure: callers have certificates, which do not need an entry.
   if (!required_) return {absl::OkStatus(), Refusal::kNone, {"local", Role::kOperator}};
-  return Refused(Refusal::kNoToken,
-                 "this server requires a token; pass it with --token-file FILE, $BRAID_TOKEN or "
-                 "~/.braid/token, and create one on the server with 'braid token create'");
+  return Refused(
+      Refusal::kNoToken,
+      "this server requires a token; pass it with --token-file FILE, $BRAID_TOKEN or, "
+      "over TLS, ~/.braid/token, and create one on the server with 'braid token create'");
 }
 
 }  // namespace braid

@@ -195,5 +195,28 @@ TEST_F(RunEventFollowerTest, EndThatIsNotInTheLogFollowsIt) {
   EXPECT_FALSE(batch.last);
 }
 
+TEST_F(RunEventFollowerTest, SourceOfADeletedRunEndsWithNotFound) {
+  absl::StatusOr<bool> settled = false;
+  auto log = RunEventLog::Open(file_).value();
+  v1::RunEvent event;
+  event.set_state(v1::RUN_STARTING);
+  ASSERT_TRUE(log->Append(&event).ok());
+  const auto open = [&] {
+    return OpenRunEvents(
+        RunDirectory(root_), [] { return v1::Run(); }, [&] { return settled; });
+  };
+  auto source = open();
+  const uint64_t version = source->Version();
+  EXPECT_TRUE(source->After(0).ok());
+  settled = absl::UnavailableError("the database is locked");
+  source = open();
+  EXPECT_EQ(source->Version(), version);
+  std::filesystem::remove(file_);
+  settled = absl::NotFoundError("no run run-000001");
+  source = open();  // rather than wait for the next look
+  EXPECT_NE(source->Version(), version);
+  EXPECT_TRUE(absl::IsNotFound(source->After(0).status()));
+}
+
 }  // namespace run_event_follower_test
 }  // namespace braid

@@ -1,10 +1,22 @@
 #include "control/run_status.h"
 
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <future>
+#include <string>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "control/supervision/run_event_log.h"
+#include "control/supervision/run_history.h"
 #include "control/supervision/run_process.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/process_identity.h"
+#include "tests/base/status_matchers.h"
 #include "tests/control/control_fixture.h"
 
 namespace braid {
@@ -32,6 +44,16 @@ class RunStatusTest : public ControlFixture {
     v1::Heartbeat heartbeat;
     heartbeat.set_time(time);
     ASSERT_TRUE(run_.WriteHeartbeat(heartbeat).ok());
+  }
+
+  // Processes with the arguments of a rank of the run.
+  std::vector<int64_t> Started() const {
+    std::vector<int64_t> started;
+    for (const int64_t pid : ProcessIds()) {
+      const std::vector<std::string> arguments = ProcessArguments(pid);
+      if (!arguments.empty() && arguments.back() == run_.root().string()) started.push_back(pid);
+    }
+    return started;
   }
 
   const RunDirectory run_{root_ / "run"};
@@ -107,6 +129,52 @@ TEST_F(RunStatusTest, DeathAfterAStopRequestIsStopped) {
   EXPECT_EQ(Describe().state(), v1::RUN_STOPPED);
 }
 
+TEST_F(RunStatusTest, StopRequestsMayBeMadeAtTheSameTime) {
+  Launched(true);
+  for (int i = 0; i < 50; ++i) {
+    RemoveStopRequest(run_);
+    std::vector<std::future<absl::Status>> requests;
+    for (const std::string reason : {"", "disk full", "a longer reason, of another user"}) {
+      requests.push_back(std::async(std::launch::async,
+                                    [&, reason] { return RecordStopRequest(run_, now_, reason); }));
+    }
+    for (auto& request : requests) EXPECT_OK(request.get());
+    EXPECT_TRUE(ReadStopRequest(run_).has_value());
+  }
+}
+
+// A container may have a run directory of the same path, and its processes the same user.
+TEST_F(RunStatusTest, RanksOfAContainerAreNotThoseOfItsHost) {
+  const std::filesystem::path rank = root_ / "rank";
+  Write(rank, "#!/bin/sh\nexec 1>&- 2>&-\nwhile sleep 1; do :; done\n");
+  std::filesystem::permissions(rank, std::filesystem::perms::owner_all);
+  const auto become_rank = [&] {
+    execl(rank.c_str(), rank.c_str(), "train", run_.root().c_str(), nullptr);
+    _exit(1);
+  };
+  const pid_t outside = fork();
+  if (outside == 0) become_rank();
+  const pid_t container = fork();
+  if (container == 0) {
+    const bool made = unshare(CLONE_NEWPID) == 0;
+    const pid_t inside = made ? fork() : -1;
+    if (inside == 0) become_rank();
+    if (inside > 0) pause();
+    _exit(1);
+  }
+  const absl::Cleanup end = [&] {
+    for (const int64_t pid : Started()) kill(static_cast<pid_t>(pid), SIGKILL);
+    kill(container, SIGKILL);
+    waitpid(container, nullptr, 0);
+    waitpid(outside, nullptr, 0);
+  };
+  while (Started().size() < 2) {
+    if (waitpid(container, nullptr, WNOHANG) == container) GTEST_SKIP() << "needs privileges";
+    usleep(10'000);
+  }
+  EXPECT_THAT(RankProcesses(run_), testing::ElementsAre(outside));
+}
+
 TEST_F(RunStatusTest, StopRequestWithMembersOfOtherTypesIsNone) {
   Launched(true);
   ASSERT_TRUE(RecordStopRequest(run_, now_).ok());
@@ -147,6 +215,25 @@ TEST_F(RunStatusTest, HeartbeatFromBeforeTheClockWasSetBackIsNotFresh) {
   record.identity.machine = "with another clock";
   ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
   EXPECT_EQ(Describe().state(), v1::RUN_RUNNING);
+}
+
+// Its supervisor has not recorded an event yet.
+TEST_F(RunStatusTest, RunThatIsResumedOnAnotherMachineHasNotEnded) {
+  ProcessRecord record{IdentifyProcess(getpid()).value(), "second launch", now_ - 2};
+  record.identity.boot_id = "elsewhere";
+  record.identity.machine = "elsewhere";
+  ASSERT_TRUE(WriteProcessRecord(run_.process(), record).ok());
+  v1::RunEvent event;
+  event.set_number(1);
+  event.set_state(v1::RUN_STOPPED);
+  Write(run_.events(), RunEventLine(event) + "\n");
+  RunHistory history;
+  history.nonce = "first launch";
+  history.Apply(event);
+  ASSERT_TRUE(WriteRunHistory(run_.supervision(), history, Durability::kRenamed).ok());
+  EXPECT_EQ(Describe().state(), v1::RUN_STARTING);
+  now_ += 60;
+  EXPECT_EQ(Describe().state(), v1::RUN_STOPPED) << "that launch has failed";
 }
 
 TEST_F(RunStatusTest, LongStepOnAnotherMachineIsNotDead) {

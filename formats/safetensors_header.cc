@@ -59,6 +59,15 @@ const DTypeEntry& EntryOf(DType dtype) {
   return *found;
 }
 
+// Such a file is sound.
+struct PartOfAByte : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+bool IsPartOfAByte(std::string_view dtype) {
+  return dtype == "F4" || dtype == "F6_E2M3" || dtype == "F6_E3M2";
+}
+
 std::optional<DType> DTypeNamed(const std::string& name) {
   for (const DTypeEntry& entry : kDTypes) {
     if (entry.name == name) return entry.dtype;
@@ -79,6 +88,9 @@ PlacedTensor TensorFromJson(const std::string& name, const Json& json) {
   if (json.size() != 3) throw std::invalid_argument("expected dtype, shape and data_offsets");
   const std::string dtype = json.at("dtype").get<std::string>();
   const auto known = DTypeNamed(dtype);
+  if (IsPartOfAByte(dtype)) {
+    throw PartOfAByte("got element type " + dtype + ", expected one of whole bytes, such as BF16");
+  }
   if (!known) throw std::invalid_argument("element type " + dtype + " is not supported");
   tensor.info.dtype = *known;
   const Json& shape = json.at("shape");
@@ -108,6 +120,8 @@ SafetensorsHeader HeaderFromJson(std::string_view text) {
     }
     try {
       header.tensors.push_back(TensorFromJson(name, value));
+    } catch (const PartOfAByte& error) {
+      throw PartOfAByte("tensor '" + name + "': " + error.what());
     } catch (const std::exception& error) {
       throw std::invalid_argument("tensor '" + name + "': " + error.what());
     }
@@ -233,6 +247,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file,
   SafetensorsHeader header;
   try {
     header = HeaderFromJson(text);
+  } catch (const PartOfAByte& error) {
+    return absl::UnimplementedError(absl::StrCat(path.string(), ": ", error.what()));
   } catch (const std::exception& error) {
     return CorruptFile(path, {"header", kLengthBytes, error.what(), "a safetensors header"});
   }

@@ -76,7 +76,8 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
     const std::vector<PlacedTensor>& tensors, const std::map<std::string, std::string>& metadata);
 
 // Parses the header at the start of `file`, which is the whole file: its length is checked too.
-// `path` is for messages. DATA_LOSS if it is malformed or has an element type that DType lacks.
+// `path` is for messages. DATA_LOSS if it is malformed, UNIMPLEMENTED for element types of 4 or
+// 6 bits.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file,
                                                          const std::filesystem::path& path);
 

@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "formats/sentencepiece_library.h"
 #include "formats/sentencepiece_model_check.h"
+#include "formats/sentencepiece_settings.h"
 
 namespace braid {
 namespace {
@@ -33,6 +34,16 @@ struct EncodeOutput {
   }
 };
 
+// Returns a character that pieces join with nothing else, where the model puts a space before texts
+// or removes those at their beginning. Few models have pieces of a newline and other characters.
+std::string GuardOf(std::string_view bytes, const WordBoundaries& boundaries) {
+  if (boundaries.known) return std::string(1, boundaries.mark);
+  const absl::StatusOr<SentencePieceSettings> settings = ReadSentencePieceSettings(bytes);
+  const bool plain =
+      settings.ok() && !settings->adds_dummy_space && !settings->removes_extra_spaces;
+  return plain ? "" : "\n";
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> SentencePieceTokenizer::FromBytes(
@@ -47,8 +58,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> SentencePieceTokenizer::FromBytes(
     return absl::InvalidArgumentError(absl::StrCat("cannot load SentencePiece model ",
                                                    path.string(), ": ", ReplaceInvalidUtf8(error)));
   }
+  const WordBoundaries boundaries = FindWordBoundaries(bytes);
   auto tokenizer = std::unique_ptr<Tokenizer>(
-      new SentencePieceTokenizer(api, loaded, FindWordBoundaries(bytes)));
+      new SentencePieceTokenizer(api, loaded, boundaries, GuardOf(bytes, boundaries)));
   if (tokenizer->eos_id() < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(),
@@ -59,14 +71,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> SentencePieceTokenizer::FromBytes(
 }
 
 SentencePieceTokenizer::SentencePieceTokenizer(const SentencePieceApi* api, void* model,
-                                               const WordBoundaries& word_boundaries)
+                                               const WordBoundaries& word_boundaries,
+                                               std::string guard)
     : Tokenizer({.vocab_size = api->piece_count(model),
                  .bos_id = api->bos_id(model),
                  .eos_id = api->eos_id(model)}),
       api_(api),
       model_(model),
-      word_boundaries_(word_boundaries) {
-  newline_ = EncodePlain("\n");
+      word_boundaries_(word_boundaries),
+      guard_(std::move(guard)) {
+  guard_tokens_ = EncodePlain(guard_);
   space_symbol_ = BytePieces(kSpaceSymbol);
 }
 
@@ -80,8 +94,7 @@ std::vector<int32_t> SentencePieceTokenizer::EncodePlain(std::string_view text) 
   return std::move(output.ids);
 }
 
-// A literal U+2581 would be decoded as a space, so it is encoded as bytes. The text after one is
-// encoded after a newline, which no piece crosses, so that it gets no dummy space.
+// A literal U+2581 would be decoded as a space, so it is encoded as bytes.
 std::vector<int32_t> SentencePieceTokenizer::Encode(std::string_view text) const {
   size_t symbol = text.find(kSpaceSymbol);
   if (symbol == std::string_view::npos || !space_symbol_) return EncodePlain(text);
@@ -91,8 +104,8 @@ std::vector<int32_t> SentencePieceTokenizer::Encode(std::string_view text) const
     symbol = text.find(kSpaceSymbol, start);
     ids.insert(ids.end(), space_symbol_->begin(), space_symbol_->end());
     const auto part =
-        EncodePlain(absl::StrCat("\n", std::string(text.substr(start, symbol - start))));
-    const auto shared = std::ranges::mismatch(newline_, part).in2;
+        EncodePlain(absl::StrCat(guard_, std::string(text.substr(start, symbol - start))));
+    const auto shared = std::ranges::mismatch(guard_tokens_, part).in2;
     ids.insert(ids.end(), shared, part.end());
   }
   return ids;

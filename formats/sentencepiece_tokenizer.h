@@ -43,7 +43,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
  private:
   SentencePieceTokenizer(const SentencePieceApi* api, void* model,
-                         const WordBoundaries& word_boundaries);
+                         const WordBoundaries& word_boundaries, std::string guard);
   std::vector<int32_t> EncodePlain(std::string_view text) const;
   std::string DecodePlain(std::span<const int32_t> tokens) const;
   std::optional<std::vector<int32_t>> BytePieces(std::string_view bytes) const;
@@ -51,7 +51,10 @@ class SentencePieceTokenizer : public Tokenizer {
   const SentencePieceApi* api_;
   void* model_;
   WordBoundaries word_boundaries_;
-  std::vector<int32_t> newline_;                      // Encode("\n")
+  // What is put before text within a text, so that it gets no dummy space, and its tokens. Empty
+  // for models that add none.
+  std::string guard_;
+  std::vector<int32_t> guard_tokens_;
   std::optional<std::vector<int32_t>> space_symbol_;  // byte pieces of U+2581
 };
 

@@ -31,6 +31,8 @@
 
 namespace braid {
 
+struct TokenizerFile;
+
 // A loaded model. Immutable; thread-safe.
 class Tokenizer {
  public:
@@ -42,6 +44,10 @@ class Tokenizer {
   // Does the same with the bytes of a file; `path` is for messages.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view bytes,
                                                           const std::filesystem::path& path);
+
+  // Does the same with a file for models of other programs (formats/tokenizer_file.h).
+  // UNIMPLEMENTED if these end texts with another token than the SentencePiece model in the file.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(const TokenizerFile& file);
 
   virtual ~Tokenizer() = default;
   Tokenizer(const Tokenizer&) = delete;

@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
-#include "base/utf8.h"
+#include "formats/tokenizer_json_fields.h"
 
 namespace braid {
 namespace {
@@ -20,41 +20,16 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int kDeepestLevel = 12;
 constexpr int64_t kMostTokens = 4'000'000;
-constexpr char kBraidField[] = "braid";
-constexpr char kConfigFile[] = "tokenizer_config.json";
-
-// End-of-sequence tokens of known tokenizers, used when no file names one.
-constexpr std::array kKnownEos = {"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>"};
-constexpr std::array kKnownBos = {"<|begin_of_text|>", "<s>", "<bos>"};
-
-absl::Status Unsupported(const std::string& where, const std::string& got,
-                         const std::string& expected) {
-  const std::string shown = got.substr(0, Utf8PrefixLength(got, 80));
-  return absl::UnimplementedError(absl::StrCat(
-      where, ": got ", shown, shown.size() < got.size() ? "..." : "", ", expected ", expected,
-      "; only byte-level BPE tokenizers and SentencePiece models can be used"));
-}
 
 absl::Status Malformed(const std::string& where, const std::string& expected) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": expected ", expected));
-}
-
-// Returns a field; null if `object` has none.
-const Json& FieldOf(const Json& object, const char* name) {
-  static const Json& null = *new Json;
-  if (!object.is_object()) return null;
-  const auto found = object.find(name);
-  return found == object.end() ? null : *found;
 }
 
 std::string TypeOf(const Json& component) {
   const Json& type = FieldOf(component, "type");
   return type.is_string() ? type.get<std::string>() : std::string();
 }
-
-bool IsTrue(const Json& object, const char* name) { return FieldOf(object, name) == Json(true); }
 
 // Requires that each of `names` is absent, null, false, zero or an empty string. Messages name it
 // after `prefix`.
@@ -64,7 +39,7 @@ absl::Status RequireUnset(const Json& object, std::initializer_list<const char*>
     const Json& value = FieldOf(object, name);
     const bool unset = value.is_null() || value == Json(false) || value == Json("") ||
                        (value.is_number() && value == 0);
-    if (!unset) return Unsupported(absl::StrCat(prefix, name), value.dump(), "it unset");
+    if (!unset) return UnsupportedTokenizer(absl::StrCat(prefix, name), value.dump(), "it unset");
   }
   return absl::OkStatus();
 }
@@ -72,8 +47,8 @@ absl::Status RequireUnset(const Json& object, std::initializer_list<const char*>
 absl::Status AddSplit(const Json& split, const std::string& where, PieceScanner* scanner) {
   const Json& regex = FieldOf(FieldOf(split, "pattern"), "Regex");
   if (!regex.is_string()) {
-    return Unsupported(absl::StrCat(where, ".pattern"), FieldOf(split, "pattern").dump(),
-                       "{\"Regex\": \"...\"}");
+    return UnsupportedTokenizer(absl::StrCat(where, ".pattern"), FieldOf(split, "pattern").dump(),
+                                "{\"Regex\": \"...\"}");
   }
   const Json& behavior = FieldOf(split, "behavior");
   const bool inverted = IsTrue(split, "invert");
@@ -82,21 +57,22 @@ absl::Status AddSplit(const Json& split, const std::string& where, PieceScanner*
                        (behavior == Json("Removed") && inverted &&
                         PieceScanner::MatchesAllText(regex.get_ref<const std::string&>()));
   if (!matches) {
-    return Unsupported(absl::StrCat(where, ".behavior"), behavior.dump(), "\"Isolated\"");
+    return UnsupportedTokenizer(absl::StrCat(where, ".behavior"), behavior.dump(), "\"Isolated\"");
   }
   const absl::Status added = scanner->AddExpression(regex.get_ref<const std::string&>());
   if (added.ok()) return added;
   // Escaped: an expression may hold control characters.
-  return Unsupported(absl::StrCat(where, ".pattern"),
-                     absl::Utf8SafeCHexEscape(std::string(added.message())),
-                     "an expression with one meaning");
+  return UnsupportedTokenizer(absl::StrCat(where, ".pattern"),
+                              absl::Utf8SafeCHexEscape(std::string(added.message())),
+                              "an expression with one meaning");
 }
 
 // `bytes`: set when a ByteLevel component, which maps bytes to characters, has been seen.
 absl::Status AddPreTokenizer(const Json& component, const std::string& where, PieceScanner* scanner,
                              bool* bytes) {
   const std::string type = TypeOf(component);
-  if (*bytes) return Unsupported(where, absl::StrCat(type, " after ByteLevel"), "ByteLevel last");
+  if (*bytes)
+    return UnsupportedTokenizer(where, absl::StrCat(type, " after ByteLevel"), "ByteLevel last");
   if (type == "Sequence") {
     const Json& parts = FieldOf(component, "pretokenizers");
     if (!parts.is_array() || parts.size() > 16) return Malformed(where, "a list of pretokenizers");
@@ -112,8 +88,8 @@ absl::Status AddPreTokenizer(const Json& component, const std::string& where, Pi
     return absl::OkStatus();
   }
   if (type != "ByteLevel") {
-    return Unsupported(where, type.empty() ? component.dump() : type,
-                       "ByteLevel, Split, Digits or a Sequence of them");
+    return UnsupportedTokenizer(where, type.empty() ? component.dump() : type,
+                                "ByteLevel, Split, Digits or a Sequence of them");
   }
   RETURN_IF_ERROR(RequireUnset(component, {"add_prefix_space"}, where + "."));
   *bytes = true;
@@ -127,7 +103,7 @@ absl::Status ParsePreTokenizer(const Json& root, const std::string& file, Tokeni
   RETURN_IF_ERROR(AddPreTokenizer(FieldOf(root, "pre_tokenizer"),
                                   absl::StrCat(file, ": pre_tokenizer"), &result->scanner, &bytes));
   if (bytes) return absl::OkStatus();
-  return Unsupported(absl::StrCat(file, ": pre_tokenizer"), "no ByteLevel", "one");
+  return UnsupportedTokenizer(absl::StrCat(file, ": pre_tokenizer"), "no ByteLevel", "one");
 }
 
 absl::Status AddNormalizer(const Json& normalizer, const std::string& where,
@@ -151,8 +127,8 @@ absl::Status AddNormalizer(const Json& normalizer, const std::string& where,
     forms->push_back(form);
     return absl::OkStatus();
   }
-  return Unsupported(where, type.empty() ? normalizer.dump() : type,
-                     "none, NFC, NFD, NFKC, NFKD or a Sequence of them");
+  return UnsupportedTokenizer(where, type.empty() ? normalizer.dump() : type,
+                              "none, NFC, NFD, NFKC, NFKD or a Sequence of them");
 }
 
 absl::Status ParseNormalizer(const Json& root, const std::string& file, TokenizerJson* result) {
@@ -206,7 +182,8 @@ absl::Status ParseModel(const Json& root, const std::string& file, TokenizerJson
   // Files of older versions of the library have no type.
   const bool bpe = TypeOf(model) == "BPE" ||
                    (TypeOf(model).empty() && model.is_object() && model.contains("merges"));
-  if (!bpe) return Unsupported(where, TypeOf(model).empty() ? "no type" : TypeOf(model), "BPE");
+  if (!bpe)
+    return UnsupportedTokenizer(where, TypeOf(model).empty() ? "no type" : TypeOf(model), "BPE");
   RETURN_IF_ERROR(RequireUnset(
       model,
       {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback"},
@@ -255,85 +232,10 @@ std::optional<std::string> ChooseToken(const Json& named,
   return std::nullopt;
 }
 
-// Returns the JSON object in the file `name` beside `path`; an empty object if the file is missing.
-absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const FileReader& read) {
-  const fs::path file = path.parent_path() / name;
-  std::error_code error;
-  if (!fs::exists(file, error)) return Json::object();
-  ASSIGN_OR_RETURN(const std::string text, read(file));
-  return ParseStrictJsonObject(text, kDeepestLevel, file);
-}
-
-// Adds what `config`, the content of tokenizer_config.json, says about the ends of texts.
-absl::StatusOr<std::string> WithEndTokens(std::string text, const fs::path& path,
-                                          const Json& config) {
-  if (config.empty()) return text;
-  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
-  if (root.contains(kBraidField)) return text;
-  Json tokens = Json::object();
-  for (const char* name : {"eos_token", "bos_token"}) {
-    if (const auto content = TokenContent(FieldOf(config, name))) tokens[name] = *content;
-  }
-  text.insert(text.find('{') + 1,
-              absl::StrCat("\"", kBraidField, "\":", tokens.dump(), root.empty() ? "" : ","));
-  return text;
-}
-
-// Adds the tokens of added_tokens.json. Refuses the files of another class than that of GPT-2,
-// which splits and normalizes text in its own way.
-absl::Status AddTokensBeside(const fs::path& vocab_path, const Json& config, const Json& vocab,
-                             const FileReader& read, Json* added) {
-  const Json& named = FieldOf(config, "tokenizer_class");
-  const std::string tokenizer_class = named.is_string() ? named.get<std::string>() : "";
-  if (!tokenizer_class.empty() && !tokenizer_class.starts_with("GPT2Tokenizer")) {
-    return Unsupported((vocab_path.parent_path() / kConfigFile).string() + ": tokenizer_class",
-                       tokenizer_class, "GPT2Tokenizer beside vocab.json, or a tokenizer.json");
-  }
-  ASSIGN_OR_RETURN(const Json tokens, ObjectBeside(vocab_path, "added_tokens.json", read));
-  for (const auto& [content, id] : tokens.items()) {
-    if (vocab.contains(content)) continue;
-    added->push_back({{"id", id}, {"content", content}, {"special", true}});
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const FileReader& read) {
-  ASSIGN_OR_RETURN(const std::string vocab_text, read(vocab_path));
-  ASSIGN_OR_RETURN(const Json vocab, ParseStrictJsonObject(vocab_text, 2, vocab_path));
-  const fs::path merges_path = vocab_path.parent_path() / "merges.txt";
-  ASSIGN_OR_RETURN(const std::string merges_text, read(merges_path));
-  Json merges = Json::array();
-  int line_number = 0;
-  for (std::string_view line : std::vector<std::string>(absl::StrSplit(merges_text, '\n'))) {
-    ++line_number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!IsValidUtf8(line)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(merges_path.string(), ": line ", line_number, " is not UTF-8"));
-    }
-    if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
-  }
-  Json added = Json::array();
-  for (const char* content : kKnownEos) {
-    const auto found = vocab.find(content);
-    if (found == vocab.end()) continue;
-    added.push_back({{"id", *found}, {"content", content}, {"special", true}});
-  }
-  ASSIGN_OR_RETURN(const Json config, ObjectBeside(vocab_path, kConfigFile, read));
-  RETURN_IF_ERROR(AddTokensBeside(vocab_path, config, vocab, read, &added));
-  const Json root = {{"version", "1.0"},
-                     {"added_tokens", added},
-                     {"normalizer", nullptr},
-                     {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
-                     {"decoder", {{"type", "ByteLevel"}}},
-                     {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}};
-  return WithEndTokens(root.dump(), vocab_path, config);
-}
-
 }  // namespace
 
 absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text, const fs::path& path) {
-  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kDeepestLevel, path));
+  ASSIGN_OR_RETURN(const Json root, ParseStrictJsonObject(text, kTokenizerJsonDeepestLevel, path));
   const std::string file = path.string();
   TokenizerJson result;
   RETURN_IF_ERROR(ParseModel(root, file, &result));
@@ -343,54 +245,13 @@ absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text, const fs
   RETURN_IF_ERROR(RequireUnset(root, {"truncation", "padding"}, file + ": "));
   if (const std::string decoder = TypeOf(FieldOf(root, "decoder"));
       !FieldOf(root, "decoder").is_null() && decoder != "ByteLevel") {
-    return Unsupported(file + ": decoder", decoder.empty() ? "no type" : decoder, "ByteLevel");
+    return UnsupportedTokenizer(file + ": decoder", decoder.empty() ? "no type" : decoder,
+                                "ByteLevel");
   }
   const Json& named = FieldOf(root, kBraidField);
   result.eos = ChooseToken(FieldOf(named, "eos_token"), kKnownEos, result.pieces);
   result.bos = ChooseToken(FieldOf(named, "bos_token"), kKnownBos, result.pieces);
   return result;
-}
-
-absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const FileReader& read) {
-  std::error_code error;
-  fs::path file = path;
-  if (fs::is_directory(path, error)) {
-    for (const char* name : {"tokenizer.model", "tokenizer.json", "vocab.json"}) {
-      file = path / name;
-      if (fs::exists(file, error)) break;
-    }
-    if (!fs::exists(file, error)) {
-      return absl::NotFoundError(
-          absl::StrCat(path.string(),
-                       ": found none of tokenizer.model, tokenizer.json and vocab.json; name the "
-                       "tokenizer's file with --tokenizer"));
-    }
-  }
-  if (file.filename() == "vocab.json") {
-    ASSIGN_OR_RETURN(std::string json, Gpt2TokenizerJson(file, read));
-    return TokenizerFile{file, std::move(json)};
-  }
-  ASSIGN_OR_RETURN(std::string bytes, read(file));
-  // Some editors write a byte order mark before the text. SentencePiece models, which are binary,
-  // stay unchanged because no brace follows.
-  if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);
-  if (bytes.starts_with('{')) {
-    ASSIGN_OR_RETURN(const Json config, ObjectBeside(file, kConfigFile, read));
-    ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, config));
-  }
-  return TokenizerFile{file, std::move(bytes)};
-}
-
-std::optional<std::string> TokenContent(const Json& token) {
-  const Json& content = token.is_object() ? FieldOf(token, "content") : token;
-  if (!content.is_string()) return std::nullopt;
-  return content.get<std::string>();
-}
-
-std::string ForOtherPrograms(std::string_view stored) {
-  auto root = nlohmann::ordered_json::parse(stored);
-  root.erase(kBraidField);
-  return root.dump();
 }
 
 }  // namespace braid

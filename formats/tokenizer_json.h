@@ -8,8 +8,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,26 +46,6 @@ struct TokenizerJson {
 // file, UNIMPLEMENTED for a tokenizer of another kind.
 absl::StatusOr<TokenizerJson> ParseTokenizerJson(std::string_view text,
                                                  const std::filesystem::path& path);
-
-// Reads a tokenizer file as it is stored with datasets and checkpoints: one file that needs no
-// others. A SentencePiece model is returned as it is. A tokenizer.json gets a field "braid" with
-// the eos_token and bos_token of the tokenizer_config.json beside it, if there is one, unless it
-// has that field. A vocab.json with merges.txt beside it becomes GPT-2's tokenizer.json. `path` may
-// be a directory with one of these files, all of which are read by `read`.
-struct TokenizerFile {
-  std::filesystem::path path;  // for messages
-  std::string bytes;
-};
-using FileReader = std::function<absl::StatusOr<std::string>(const std::filesystem::path& path)>;
-absl::StatusOr<TokenizerFile> ReadTokenizerFile(const std::filesystem::path& path,
-                                                const FileReader& read);
-
-// Returns the content of a token that the files of a tokenizer name: a string, or an object that
-// contains one.
-std::optional<std::string> TokenContent(const nlohmann::json& token);
-
-// Returns a stored tokenizer.json without the field "braid", which other programs refuse.
-std::string ForOtherPrograms(std::string_view stored);
 
 }  // namespace braid
 

@@ -15,7 +15,7 @@
 #include "formats/sentencepiece_json.h"
 #include "formats/sentencepiece_settings.h"
 #include "formats/tokenizer.h"
-#include "formats/tokenizer_json.h"
+#include "formats/tokenizer_file.h"
 #include "formats/weight_files.h"
 #include "inference/huggingface/adapter_files.h"
 #include "inference/huggingface/baked_weights.h"

@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "formats/manifest.h"
 #include "formats/tokenizer.h"
-#include "formats/tokenizer_json.h"
+#include "formats/tokenizer_file.h"
 #include "formats/weight_files.h"
 #include "inference/huggingface/adapter_files.h"
 #include "inference/huggingface/config_json.h"
@@ -118,7 +118,7 @@ absl::Status CheckNothingElse(const fs::path& directory, const WeightFiles& weig
 absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::ModelConfig* config) {
   const fs::path path = request.tokenizer().empty() ? request.source_dir() : request.tokenizer();
   ASSIGN_OR_RETURN(const TokenizerFile file, ReadTokenizerFile(path, ReadFile));
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(file.bytes, file.path));
+  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Parse(file));
   if (tokenizer->vocab_size() > config->vocab_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(file.path.string(), ": got ", tokenizer->vocab_size(),
@@ -126,7 +126,6 @@ absl::StatusOr<std::string> TokenizerOf(const v1::ImportRequest& request, v1::Mo
                      " of config.json; resize the embeddings or name the model's own tokenizer "
                      "with --tokenizer"));
   }
-  RETURN_IF_ERROR(CheckEndToken(file, *tokenizer));
   // That of a GPT2 is in config.json: its tokenizer's settings are the same for every model.
   if (!IsGpt2(*config)) {
     ASSIGN_OR_RETURN(const v1::StartToken start, StartTokenOf(file, *tokenizer));

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "formats/sentencepiece_json.h"
+#include "formats/tokenizer_json_fields.h"
 #include "inference/huggingface/chat_jinja.h"
 
 namespace braid {
@@ -68,19 +69,6 @@ absl::StatusOr<std::optional<std::string>> ReadChatJinja(const std::filesystem::
 }
 
 }  // namespace
-
-absl::Status CheckEndToken(const TokenizerFile& file, const Tokenizer& parsed) {
-  if (file.bytes.starts_with('{')) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
-  const std::optional<std::string> end = TokenContent(SettingOf(config, "eos_token"));
-  if (!end || parsed.FindPiece(*end) == parsed.eos_id()) return absl::OkStatus();
-  const std::string own = parsed.Piece(parsed.eos_id());
-  return absl::UnimplementedError(absl::StrCat(
-      (file.path.parent_path() / kTokenizerConfig).string(), ": eos_token: got \"", *end,
-      "\", expected the end of ", file.path.filename().string(), " itself, \"", own,
-      "\": another end of a SentencePiece model is not supported; to end texts with \"", own,
-      "\", name a copy of the file in another directory with --tokenizer"));
-}
 
 absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed) {
   ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));

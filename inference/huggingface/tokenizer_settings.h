@@ -11,13 +11,9 @@
 #include "absl/status/statusor.h"
 #include "braid/v1/model.pb.h"
 #include "formats/tokenizer.h"
-#include "formats/tokenizer_json.h"
+#include "formats/tokenizer_file.h"
 
 namespace braid {
-
-// Checks that the eos_token in the tokenizer_config.json beside a SentencePiece model is one of its
-// pieces. UNIMPLEMENTED for an added token.
-absl::Status CheckEndToken(const TokenizerFile& file, const Tokenizer& parsed);
 
 // Returns the start token of the tokenizer `parsed` of `file`, from the first of these that
 // decides: add_bos_token in the tokenizer_config.json beside the file; for a tokenizer.json,

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "formats/tokenizer_json.h"
+#include "formats/tokenizer_file.h"
 #include "pipeline/store/file_version.h"
 
 namespace braid {
@@ -72,7 +72,7 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
 std::string DomainName(std::string_view label);
 
 // Reads a tokenizer that a client named, with the files beside it that complete it
-// (formats/tokenizer_json.h), all inside of ClientRoots(). Errors: those of ReadTokenizerFile.
+// (formats/tokenizer_file.h), all inside of ClientRoots(). Errors: those of ReadTokenizerFile.
 absl::StatusOr<TokenizerFile> ReadClientTokenizer(const std::string& path);
 
 }  // namespace braid

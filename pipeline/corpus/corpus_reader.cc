@@ -75,7 +75,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> TokenizerFor(const CorpusFiles&
         "name it there with --tokenizer, for example --tokenizer tokenizer.json");
   }
   ASSIGN_OR_RETURN(const TokenizerFile file, ReadClientTokenizer(path));
-  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Parse(file.bytes, file.path));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Parse(file));
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 

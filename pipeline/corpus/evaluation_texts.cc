@@ -73,6 +73,17 @@ size_t RecordEnd(std::string_view text, size_t begin, bool quoted_cells) {
   return text.size();
 }
 
+// Returns a record with a space for every separator of cells: commas outside of quotes, or tabs.
+std::string Cells(std::string_view record, bool csv) {
+  std::string cells(record);
+  bool quoted = false;
+  for (char& c : cells) {
+    if (c == '"' && csv) quoted = !quoted;
+    if (c == '\t' || (c == ',' && csv && !quoted)) c = ' ';
+  }
+  return cells;
+}
+
 class TextCollector {
  public:
   TextCollector(uint32_t file, std::vector<EvaluationText>* texts) : file_(file), texts_(texts) {}
@@ -107,10 +118,7 @@ class TextCollector {
             ": got text that is not JSON, expected an object or array on each line or one in the "
             "file; NaN, comments and half surrogate pairs are not JSON"));
       } else {
-        std::string cells(record);
-        std::ranges::replace_if(
-            cells, [](char c) { return c == ',' || c == '\t'; }, ' ');
-        Add(std::move(cells), line);
+        Add(Cells(record, csv), line);
       }
       line += std::ranges::count(record, '\n') + 1;
     }

@@ -30,7 +30,7 @@ constexpr int64_t kDocumentsPerTask = 64;
 // Stores the user's tokenizer, after it has been loaded: an error names the user's file.
 absl::Status StoreModel(const std::string& from, const std::filesystem::path& to) {
   ASSIGN_OR_RETURN(const TokenizerFile file, ReadClientTokenizer(from));
-  RETURN_IF_ERROR(Tokenizer::Parse(file.bytes, file.path).status());
+  RETURN_IF_ERROR(Tokenizer::Parse(file).status());
   return WriteFileAtomically(to, file.bytes);
 }
 

@@ -140,7 +140,6 @@ TEST_F(SafetensorsTest, RejectsBadHeaders) {
            "{\"a\":{" + ok + "},\"a\":{" + ok + "}}",  // repeated
            R"({"a":{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
            R"({"a":{"dtype":"U9","shape":[2],"data_offsets":[0,2]}})",
-           R"({"a":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}})",
            R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,2]}})",  // size
            R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",  // bytes left
            R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",  // hole
@@ -165,6 +164,15 @@ TEST_F(SafetensorsTest, RejectsBadHeaders) {
   EXPECT_FAILS(OpenBytes(FromHex("ffffffffffffffff") + "{}"), StatusCode::kDataLoss,
                "header length", "got 18446744073709551615");
   EXPECT_FAILS(OpenBytes(""), StatusCode::kDataLoss, "got 0 bytes");
+}
+
+TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreNotDamage) {
+  for (const std::string dtype : {"F4", "F6_E2M3", "F6_E3M2"}) {
+    const std::string json =
+        R"({"a":{"dtype":")" + dtype + R"(","shape":[4],"data_offsets":[0,2]}})";
+    EXPECT_FAILS(OpenBytes(FileWithHeader(json, "12")), StatusCode::kUnimplemented, path().string(),
+                 "tensor 'a': got element type " + dtype);
+  }
 }
 
 TEST_F(SafetensorsTest, DetectsOrSurvivesEveryDamage) {

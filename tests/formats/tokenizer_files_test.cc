@@ -4,12 +4,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "base/atomic_file.h"
 #include "formats/tokenizer.h"
-#include "formats/tokenizer_json.h"
+#include "formats/tokenizer_file.h"
 #include "tests/base/crafted_files.h"
+#include "tests/formats/random_text.h"
 #include "tests/formats/tiny_tokenizer_json.h"
 
 namespace braid {
@@ -84,6 +86,21 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   const auto with_end = Tokenizer::Parse(ReadTokenizerFile(vocab_file, ReadFile)->bytes, "x");
   ASSERT_TRUE(with_end.ok()) << with_end.status();
   EXPECT_EQ((*with_end)->Piece((*with_end)->eos_id()), "<end>");
+  // Only tokens that are named for a purpose, or said to be special, are not looked for in text.
+  const int32_t end = static_cast<int32_t>(vocab.size()), tool = end + 1, plain = end + 2;
+  write("added_tokens.json", json{{"<end>", end}, {"<tool>", tool}, {"<plain>", plain}}.dump());
+  json config = {{"eos_token", "<end>"}};
+  config["added_tokens_decoder"][std::to_string(tool)] = {{"content", "<tool>"}, {"special", true}};
+  write("tokenizer_config.json", config.dump());
+  const auto with_added = Tokenizer::Parse(ReadTokenizerFile(vocab_file, ReadFile)->bytes, "x");
+  ASSERT_TRUE(with_added.ok()) << with_added.status();
+  const std::vector<int32_t> ids = (*with_added)->Encode("<end><tool><plain>");
+  EXPECT_THAT(ids, testing::Contains(plain));
+  EXPECT_THAT(ids, testing::Not(testing::AnyOf(testing::Contains(end), testing::Contains(tool))));
+  EXPECT_EQ((*with_added)->Decode({&plain, 1}), "<plain>");
+  write("tokenizer_config.json", R"({"add_prefix_space": true})");
+  EXPECT_EQ(ReadTokenizerFile(vocab_file, ReadFile).status().code(),
+            absl::StatusCode::kUnimplemented);
   write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
   EXPECT_EQ(ReadTokenizerFile(vocab_file, ReadFile).status().code(),
             absl::StatusCode::kUnimplemented);
@@ -101,6 +118,26 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
       ReadTokenizerFile(files.directory() / "vocab.json", ReadFile).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("merges.txt"), std::string::npos) << status;
+}
+
+// Its texts would end with another token than those of the model beside it.
+TEST(ReadTokenizerFileTest, RefusesAnotherEndThanThatOfASentencePieceModel) {
+  const CraftedFiles files;
+  const std::vector<std::string> sample = {RandomLines(1, 400)};
+  ASSERT_TRUE(
+      TrainTokenizer(sample, {.vocab_size = 600}, files.directory() / "tokenizer.model").ok());
+  for (const char* end : {"</s>", "<s>", "<|endoftext|>"}) {
+    std::ofstream(files.directory() / "tokenizer_config.json") << json{{"eos_token", end}};
+    const auto file = ReadTokenizerFile(files.directory(), ReadFile);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const absl::Status status = Tokenizer::Parse(*file).status();
+    if (end == std::string("</s>")) {
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+      EXPECT_NE(status.message().find("eos_token: got"), std::string::npos) << status;
+    }
+  }
 }
 
 // A line that is cut does not have two parts, or they make a word that the vocabulary does not

@@ -8,8 +8,10 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/utf8.h"
+#include "formats/word_boundaries.h"
 #include "tests/base/crafted_files.h"
 #include "tests/formats/random_text.h"
 
@@ -42,6 +44,34 @@ const Tokenizer& TrainedTokenizer() {
     return loaded->release();
   }();
   return *tokenizer;
+}
+
+std::string WireField(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+
+// A model as Gemma's: no space is put before texts, and pieces join newlines.
+TEST(TokenizerTest, TextAfterASpaceSymbolKeepsItsNewlines) {
+  std::string model;
+  const auto add = [&](const std::string& text, char type) {
+    model += WireField(1, WireField(1, text) + std::string("\x15\0\0\x80\x3f\x18", 6) + type);
+  };
+  add("<unk>", 2), add("<s>", 3), add("</s>", 3);
+  for (int byte = 0; byte < 256; ++byte) add(absl::StrFormat("<0x%02X>", byte), 6);
+  for (const char* text : {"\n", "\n\n", "\n\n\n"}) add(text, 4);
+  add("a", 1), add(std::string(kSpaceSymbol), 1);
+  model += WireField(2, std::string("\x18\x02\x98\x02\x01", 5));      // BPE, byte_fallback
+  model += WireField(3, std::string("\x18\x00\x20\x00\x28\x01", 6));  // neither adds nor removes
+  const auto tokenizer = Tokenizer::Parse(model, "gemma.model");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::string symbol(kSpaceSymbol);
+  for (const char* text : {"\na", "\n\na", "a\n\n\na", " a", ""}) {
+    std::vector<int32_t> expected = {3 + 0xE2, 3 + 0x96, 3 + 0x81};
+    const std::vector<int32_t> rest = (*tokenizer)->Encode(text);
+    expected.insert(expected.end(), rest.begin(), rest.end());
+    EXPECT_EQ((*tokenizer)->Encode(symbol + text), expected) << text;
+    EXPECT_EQ((*tokenizer)->Decode(expected), symbol + text);
+  }
 }
 
 TEST(TokenizerTest, HasLlamasSpecialAndBytePieces) {

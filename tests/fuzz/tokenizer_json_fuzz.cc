@@ -1,7 +1,7 @@
 // tokenizer.json, or vocab.json with merges.txt, and a text to tokenize.
 #include "base/check.h"
 #include "formats/tokenizer.h"
-#include "formats/tokenizer_json.h"
+#include "formats/tokenizer_file.h"
 #include "formats/word_encoder.h"
 #include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -42,15 +42,15 @@ TEST(EvaluationTextsTest, ReadsFilesOfEachKind) {
       "{\"goal\": \"one\", \"n\": 3}\n\n{\"goal\": [\"two\", {\"x\": \"three\"}]}\n";
   const auto jsonl = files.Write("t/a.jsonl", lines);
   files.Write("t/b.json", "[{\"q\": \"four\"},\n {\"q\": \"five\"}]");
-  files.Write("t/c.csv", "question,answer\n\"six,\nseven\",8\n");
-  files.Write("t/d.tsv.gz", Gzip("nine\t0\nten\t1\n"));
+  files.Write("t/c.csv", "question,answer\n\"six,\nseven 1,000\",8\n");
+  files.Write("t/d.tsv.gz", Gzip("nine 2,000\t0\nten\t1\n"));
   files.Write("t/e.txt", "eleven\ntwelve\n");
   files.Write("t/f.txt", "{\"article\": \"thirteen\"}");
   files.Write("t/.hidden", "hidden");
   const EvaluationTexts read = Read({(files.directory() / "t").string()});
-  EXPECT_THAT(TextsOf(read),
-              ElementsAre("one", "", "two", "three", "four", "five", "question answer",
-                          "\"six \nseven\" 8", "nine 0", "ten 1", "eleven\ntwelve\n", "thirteen"));
+  EXPECT_THAT(TextsOf(read), ElementsAre("one", "", "two", "three", "four", "five",
+                                         "question answer", "\"six,\nseven 1,000\" 8",
+                                         "nine 2,000 0", "ten 1", "eleven\ntwelve\n", "thirteen"));
   ASSERT_EQ(read.files.size(), 6u);
   EXPECT_EQ(read.files[0].path, jsonl.string());
   EXPECT_EQ(read.files[0].bytes, static_cast<int64_t>(lines.size()));

@@ -183,8 +183,7 @@ class LanguageModel::Impl {
          .tokens = {},
          .counted = counted.repeat({passes, 1}),
          .embedding_noise = finetuning_.embedding_noise(),
-         .sum_over_ranks = identity.sum_over_ranks ? &identity.sum_over_ranks : nullptr,
-         .stands_in = identity.stands_in},
+         .sum_over_ranks = identity.sum_over_ranks ? &identity.sum_over_ranks : nullptr},
         visible);
     TrainResult result;
     const LossSettings settings{config_, finetuning_.label_smoothing(), gate_penalty_};

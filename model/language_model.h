@@ -126,8 +126,6 @@ struct BatchIdentity {
   // together: one sum for each mixing layer, and another one in the backward pass where the choice
   // has a gradient. It must therefore be set on all ranks or on none.
   RankSum sum_over_ranks = nullptr;
-  // Placeholder sequences of a rank without data: excluded from the batch's choices.
-  bool stands_in = false;
 };
 
 // A callback that receives a range of gradients() that is complete. Called in the thread that

@@ -99,9 +99,6 @@ LayerMixer::Scores LayerMixer::DecideTogether(const Scores& own,
   at::Tensor sums = at::cat(
       {sum(Votes(own.scores)), sum(own.scores), sum(own.probabilities),
        at::full({1}, static_cast<double>(positions), own.scores.options().dtype(at::kDouble))});
-  // Multiplied by 0 instead of replaced by zeros: this rank's graph then keeps the sum over ranks,
-  // whose backward pass all ranks must join. NaN times 0 would still be NaN.
-  if (context.stands_in) sums = sums.nan_to_num() * 0;
   if (context.sum_over_ranks != nullptr) sums = SumOverRanks(sums, *context.sum_over_ranks);
   const auto part = [&](int64_t index) { return sums.narrow(0, index * candidates, candidates); };
   const auto mean = [&](int64_t index) {

@@ -218,6 +218,7 @@ std::string StateText(const CheckpointState& state) {
                          {"world_size", state.world_size},
                          {"dataset_key", state.dataset_key}};
   if (state.num_updates != state.step) json["num_updates"] = state.num_updates;
+  if (state.dense_updates > 0) json["dense_updates"] = state.dense_updates;
   if (!state.source_dtype.empty()) json["source_dtype"] = state.source_dtype;
   if (state.has_average) json["has_average"] = true;
   if (state.gate_penalty > 0) json["gate_penalty"] = state.gate_penalty;
@@ -313,6 +314,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const fs::path& checkpoint) 
   state.step = json["step"];
   state.num_updates =
       is("num_updates", &J::is_number_unsigned) ? json["num_updates"] : json["step"];
+  if (is("dense_updates", &J::is_number_unsigned)) state.dense_updates = json["dense_updates"];
   state.num_tokens = json["num_tokens"];
   state.upcycled = json["upcycled"];
   state.world_size = json["world_size"];

@@ -55,8 +55,9 @@ struct CheckpointState {
   // Updates of the moments and the average since they were zero: fewer than steps where a spike was
   // skipped.
   int64_t num_updates = 0;
-  int64_t num_tokens = 0;  // tokens predicted so far
-  bool upcycled = false;   // experts are in use
+  int64_t dense_updates = 0;  // those before the upcycling
+  int64_t num_tokens = 0;     // tokens predicted so far
+  bool upcycled = false;      // experts are in use
   // Coefficient of the penalty of the gate RELU in the next step; 0 with other gates.
   double gate_penalty = 0;
   int world_size = 1;  // ranks that wrote it

@@ -71,7 +71,7 @@ absl::Status MetricsReader::CheckEnd(int64_t last_step) const {
   if (!read_error_.ok() || !file_.is_open()) return read_error_;
   const bool has_succeeded = exit_ && exit_->outcome == kSucceeded;
   std::string found = WrongEnd(exit_, last_step);
-  if (found.empty() && has_succeeded && is_cut_) found = "ends with a line that is cut";
+  if (found.empty() && has_succeeded && is_cut_) found = "ends with a truncated line";
   if (found.empty()) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(path_.string(), ": ", found,

@@ -139,6 +139,11 @@ absl::Status FillBatch(const DatasetInfo& data, int32_t world_size, v1::BatchCon
 }
 
 absl::Status FillUpcycling(v1::RunSpec* spec) {
+  if (const double fraction = spec->upcycling().dense_fraction();
+      !UsesExperts(spec->model()) && !(fraction <= 0)) {
+    return BadField("upcycling.dense_fraction", absl::StrCat(fraction, " for a dense model"),
+                    "a model with experts (model.routing.num_experts), or leave it unset");
+  }
   if (!UsesExperts(spec->model()) ||
       (IsPartial(spec->finetuning()) && !spec->upcycling().has_dense_fraction())) {
     spec->mutable_upcycling()->set_dense_fraction(0);
@@ -168,14 +173,18 @@ absl::Status FillGrowth(v1::RunSpec* spec) {
 // Examples that share a sequence must not reach each other through the router.
 absl::Status CheckExamples(const std::vector<DatasetInfo>& datasets, const v1::RunSpec& spec) {
   if (!RoutesOnOtherTokens(spec.model().routing())) return absl::OkStatus();
-  for (const DatasetInfo& info : datasets) {
+  for (size_t d = 0; d < datasets.size(); ++d) {
+    const DatasetInfo& info = datasets[d];
     if (!info.supervised || info.num_examples == info.num_instances) continue;
-    return BadField("dataset_dir",
-                    absl::StrCat(spec.dataset_dir(), " with ", info.num_examples, " examples in ",
-                                 info.num_instances, " sequences"),
-                    absl::StrCat("one example a sequence for the router ",
-                                 v1::Router_Name(spec.model().routing().router()),
-                                 "; prepare the dataset for this model"));
+    const bool mixed = !spec.datasets().empty();
+    return BadField(
+        mixed ? absl::StrCat("datasets[", d, "]") : "dataset_dir",
+        absl::StrCat(mixed ? spec.datasets(static_cast<int>(d)).dataset() : spec.dataset_dir(),
+                     " with ", info.num_examples, " examples in ", info.num_instances,
+                     " sequences"),
+        absl::StrCat("one example a sequence for the router ",
+                     v1::Router_Name(spec.model().routing().router()),
+                     "; prepare the dataset for this model"));
   }
   return absl::OkStatus();
 }

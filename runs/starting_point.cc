@@ -30,6 +30,9 @@ namespace {
 // Returns the configuration without the fields on which weights do not depend.
 v1::ModelConfig WeightShape(const v1::ModelConfig& config) {
   v1::ModelConfig shape = DenseCounterpart(config);
+  // Those of experts, too, which the counterpart lacks.
+  if (config.has_dropout()) *shape.mutable_dropout() = config.dropout();
+  shape.set_consistency_loss(config.consistency_loss());
   shape.clear_preset();
   shape.clear_sequence_length();
   shape.clear_initialization();

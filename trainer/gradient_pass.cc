@@ -83,17 +83,17 @@ struct PassStep {
   bool alone = false;  // decisions for the whole batch are those of this rank's sequences
 };
 
-// Sequences [begin, end) of the rank's batch; none for those that stand in.
+// Sequences [begin, end) of the rank's batch.
 struct MicroBatch {
   int64_t begin = 0, end = 0;
 };
 
 // Returns the rank's micro-batches. Where the whole batch decides, ranks call each other within the
-// model, so each has exactly one, without sequences if need be.
+// model, so each has exactly one.
 std::vector<MicroBatch> MicroBatchesOf(const PassStep& step) {
   const int64_t size = step.work.batch.batch_size, most = step.work.micro_batch_size;
   if (MixesByBatch(step.model.config())) {
-    BRAID_CHECK(size <= most) << size << " sequences in micro-batches of " << most;
+    BRAID_CHECK(size > 0 && size <= most) << size << " sequences in micro-batches of " << most;
     return {{0, size}};
   }
   std::vector<MicroBatch> micros;
@@ -103,27 +103,14 @@ std::vector<MicroBatch> MicroBatchesOf(const PassStep& step) {
   return micros;
 }
 
-// Returns one position without a target.
-Batch StandIn(const v1::ModelConfig& config) {
-  Batch batch{.inputs = {0},
-              .targets = {-1},
-              .batch_size = 1,
-              .lengths = {0},
-              .target_counts = {0},
-              .first_visible = {}};
-  if (config.label_head().regression()) batch.numbers = {0};
-  return batch;
-}
-
 absl::StatusOr<TrainResult> RunMicroBatch(const PassStep& step, const MicroBatch& part,
                                           const Batch& micro, bool measure_routing,
                                           const GradientsReady& gradients_ready) {
   BatchIdentity identity = {.seed = step.work.seed, .step = step.work.step};
   identity.first_visible = micro.first_visible;
   identity.numbers = micro.numbers;
-  identity.stands_in = part.begin == part.end;
-  if (!step.work.instances.empty()) {
-    identity.instances = std::span(step.work.instances).subspan(part.begin, part.end - part.begin);
+  if (!step.work.identities.empty()) {
+    identity.instances = std::span(step.work.identities).subspan(part.begin, part.end - part.begin);
   }
   if (MixesByBatch(step.model.config()) && !step.alone) {
     identity.sum_over_ranks = [&](std::span<double> values) {
@@ -139,12 +126,9 @@ absl::StatusOr<TrainResult> RunMicroBatch(const PassStep& step, const MicroBatch
 absl::Status AddMicroBatch(const PassStep& step, const MicroBatch& part, bool measure_routing,
                            Sums* sums, GradientPass* pass,
                            const GradientsReady& gradients_ready = nullptr) {
-  const bool stands_in = part.begin == part.end;
-  const Batch micro =
-      stands_in ? StandIn(step.model.config()) : step.work.batch.Slice(part.begin, part.end);
+  const Batch micro = step.work.batch.Slice(part.begin, part.end);
   ASSIGN_OR_RETURN(const TrainResult result,
                    RunMicroBatch(step, part, micro, measure_routing, gradients_ready));
-  if (stands_in) return absl::OkStatus();
   sums->loss += result.loss_sum;
   sums->num_tokens += static_cast<double>(result.num_tokens);
   // Answers are not divided by segments, as in validations.

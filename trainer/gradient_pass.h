@@ -49,6 +49,8 @@ struct RankBatch {
   int64_t step = 0;   // 0-based
   uint64_t seed = 0;  // the seed of the run, for routers with random numbers
   std::vector<int64_t> instances;
+  // Numbers by which random numbers are drawn: those of the instances, apart for each dataset.
+  std::vector<int64_t> identities;
   // The dataset of each instance.
   std::vector<int32_t> datasets;
   // The number of datasets of a mixture, whose losses are wanted; 0 without one.
@@ -63,7 +65,7 @@ struct RankBatch {
 
 // Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
 // where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.
-// A rank without data passes placeholder sequences where layers are chosen for the whole batch.
+// Every rank needs sequences where layers are chosen for the whole batch.
 // When a loss or gradient is not finite and must be, every rank returns the same Internal error
 // naming step, rank and instances, and the weights are unchanged. Without a token to predict in the
 // global batch the gradients are undefined and the pass has no tokens on any rank.

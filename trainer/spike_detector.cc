@@ -90,11 +90,12 @@ void RememberStep(const v1::SpikeConfig& config, double loss, double gradient_no
 
 absl::Status CountSpike(const v1::LossSpike& spike, SpikeHistory* history) {
   if (++history->num_consecutive < kMaxConsecutiveSpikes) return absl::OkStatus();
+  const bool finite = std::isfinite(spike.loss()) && std::isfinite(spike.gradient_norm());
   return absl::InternalError(absl::StrCat(
       "step ", spike.step(), ": the ", kMaxConsecutiveSpikes, "th loss spike in a row (loss ",
       spike.loss(), ", gradient norm ", spike.gradient_norm(),
-      "), so skipping batches does not help; lower optimizer.learning_rate, raise "
-      "spikes.threshold, or set spikes.policy to CONTINUE"));
+      "), so skipping batches does not help; lower optimizer.learning_rate",
+      finite ? ", raise spikes.threshold, or set spikes.policy to CONTINUE" : ""));
 }
 
 }  // namespace braid

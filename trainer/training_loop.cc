@@ -303,7 +303,7 @@ absl::Status TrainingLoop::TrainOn(const GradientPass& pass, double learning_rat
   RETURN_IF_ERROR(UpdateWeights(spec_.optimizer(), learning_rate, pass.gradient_norm, state_,
                                 *environment_.communicator));
   // UpdateWeights has counted the update. Means begin with the experts.
-  MoveInputMeans(pass.input_means, state_.num_updates - 1 - DenseSteps(spec_), *state_.model);
+  MoveInputMeans(pass.input_means, state_.num_updates - 1 - state_.dense_updates, *state_.model);
   state_.num_tokens += pass.num_tokens;
   if (state_.upcycled) {
     state_.gate_penalty = NextGatePenalty(state_.gate_penalty, pass.active_experts,
@@ -359,9 +359,7 @@ absl::Status TrainingLoop::ValidateIfDue(v1::StepMetrics* metrics) {
   CompareWithBest(state_.step, spec_.validation().patience(), &state_.validation, &validation);
   validation.set_seconds(environment_.now() - begin);
   (void)TakePhaseSeconds();
-  if (leads()) {
-    *environment_.out << ValidationLine(state_.step, validation) << std::endl;
-  }
+  if (leads()) *environment_.out << ValidationLine(state_.step, validation) << std::endl;
   *metrics->mutable_validation() = std::move(validation);
   return absl::OkStatus();
 }
@@ -386,7 +384,9 @@ absl::Status TrainingLoop::Record(const v1::StepMetrics& metrics) {
 // The same on every rank, as saving is collective.
 bool TrainingLoop::CheckpointDue(const v1::StepMetrics& metrics) const {
   const bool best = metrics.validation().best_step() == metrics.step();
-  return done() || best || state_.step % spec_.checkpoint().every_steps() == 0;
+  const v1::CheckpointConfig& config = spec_.checkpoint();
+  const bool kept = config.keep_every_steps() > 0 && state_.step % config.keep_every_steps() == 0;
+  return done() || best || kept || state_.step % config.every_steps() == 0;
 }
 
 // Starts a checkpoint. With `wait`, blocks until it is published, as the end of a run requires.

@@ -103,9 +103,10 @@ v1::Finetuning PartsOf(const v1::RunSpec& spec) {
 absl::Status CheckBelongs(const std::filesystem::path& checkpoint, const CheckpointState& state,
                           const v1::RunSpec& spec, const std::string& dataset_key) {
   if (state.dataset_key != dataset_key) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        checkpoint.string(), " was trained on data with key ", state.dataset_key, ", but ",
-        spec.dataset_dir(), " has key ", dataset_key, "; start a new run for other data"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(checkpoint.string(), " was trained on data with key ", state.dataset_key,
+                     ", but ", spec.datasets().empty() ? spec.dataset_dir() : "the mixture",
+                     " has key ", dataset_key, "; start a new run for other data"));
   }
   const bool same_parts =
       google::protobuf::util::MessageDifferencer::Equals(state.partial.finetuning(), PartsOf(spec));
@@ -184,12 +185,13 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
     copy(average, 1, state.average);
   }
   state.step = dense.step;
-  state.num_updates = dense.num_updates;
+  state.num_updates = state.dense_updates = dense.num_updates;
   state.num_tokens = dense.num_tokens;
   state.gate_penalty = dense.gate_penalty;
   state.validation = dense.validation;
   // Where experts are chosen, the model becomes another function, whose losses would look like
   // spikes beside those of the dense one.
+  state.spikes.num_consecutive = dense.spikes.num_consecutive;
   if (MergesExperts(spec.model().routing())) state.spikes = std::move(dense.spikes);
   state.upcycled = true;
   return state;
@@ -199,6 +201,7 @@ CheckpointSource SourceOf(TrainingState& state, const std::string& dataset_key) 
   CheckpointSource source;
   source.state.step = state.step;
   source.state.num_updates = state.num_updates;
+  source.state.dense_updates = state.dense_updates;
   source.state.num_tokens = state.num_tokens;
   source.state.upcycled = state.upcycled;
   source.state.gate_penalty = state.gate_penalty;
@@ -248,6 +251,7 @@ absl::StatusOr<TrainingState> RestoreState(const std::filesystem::path& checkpoi
   state.partial = record.partial;
   state.step = record.step;
   state.num_updates = record.num_updates;
+  state.dense_updates = record.dense_updates;
   state.num_tokens = record.num_tokens;
   state.upcycled = record.upcycled;
   state.gate_penalty = record.gate_penalty;

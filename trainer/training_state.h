@@ -32,10 +32,11 @@ struct TrainingState {
   std::vector<float> v;
   // Exponential moving average of the weights in that range; empty without one.
   std::vector<float> average;
-  int64_t step = 0;         // steps done
-  int64_t num_updates = 0;  // updates since moments and average were zero
-  int64_t num_tokens = 0;   // tokens predicted so far
-  bool upcycled = false;    // experts are in use
+  int64_t step = 0;           // steps done
+  int64_t num_updates = 0;    // updates since moments and average were zero
+  int64_t dense_updates = 0;  // those before the upcycling
+  int64_t num_tokens = 0;     // tokens predicted so far
+  bool upcycled = false;      // experts are in use
   // Coefficient of the penalty of the gate RELU in the next step; 0 with other gates.
   double gate_penalty = 0;
   ValidationHistory validation;

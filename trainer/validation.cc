@@ -178,8 +178,13 @@ absl::Status Validation::AddDomains(const std::string& dataset_dir, const std::s
     for (int64_t i = 0; i < loader.num_instances(); ++i) {
       begins.push_back(begins.back() + loader.length(i));
     }
-    domains_.push_back(
-        {shown_name, name, std::move(loader), std::move(begins), {}, std::move(targets)});
+    domains_.push_back({.dataset = shown_name,
+                        .dataset_key = shown_name.empty() ? "" : info.key,
+                        .name = name,
+                        .loader = std::move(loader),
+                        .begins = std::move(begins),
+                        .windows = {},
+                        .targets = std::move(targets)});
   }
   return absl::OkStatus();
 }
@@ -189,9 +194,9 @@ void Validation::Sample(uint64_t seed, int64_t wanted) {
   for (const Domain& domain : domains_) available.push_back(NumWindows(domain));
   const std::vector<int64_t> counts = AllotWindows(available, wanted);
   for (size_t d = 0; d < domains_.size(); ++d) {
-    // Keyed by names: other domains change how many windows are drawn from this one, but not the
-    // order in which they are drawn.
-    const uint64_t key = Mix64(Mix64(seed, domains_[d].dataset), domains_[d].name);
+    // Keyed by data and name: other domains change how many windows are drawn from this one, but
+    // not the order in which they are drawn.
+    const uint64_t key = Mix64(Mix64(seed, domains_[d].dataset_key), domains_[d].name);
     for (int64_t i = 0; i < counts[d]; ++i) {
       domains_[d].windows.push_back(static_cast<int64_t>(
           PermutedIndex(static_cast<uint64_t>(i), static_cast<uint64_t>(available[d]), key)));

@@ -26,7 +26,7 @@ absl::Status CheckConsistency(const v1::ModelConfig& config) {
   if (c == 0 || IsRandom(config)) return absl::OkStatus();
   return Invalid("consistency_loss", "got ", c,
                  ", but both passes would be the same; use the gate RANDOM, "
-                 "routing.token.gate_noise_std or dropout.rate, or leave it unset");
+                 "routing.token.gate_noise_std or dropout.rate, or set it to 0");
 }
 
 absl::Status CheckUnits(const v1::ModelConfig& config) {

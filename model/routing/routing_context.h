@@ -49,7 +49,6 @@ struct RoutingContext {
   double embedding_noise = 0;
   // As in BatchIdentity; null where this rank computes the batch alone.
   const RankSum* sum_over_ranks = nullptr;
-  bool stands_in = false;
 };
 
 // Returns the key of the random numbers of sequence `sequence` of a batch of `batch`.

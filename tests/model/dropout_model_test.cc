@@ -297,7 +297,7 @@ TEST(DropoutModelTest, SettingsThatCannotWorkAreRefusedByName) {
   EXPECT_EQ(
       error("consistency"),
       "model.consistency_loss: got 2, but both passes would be the same; use the gate RANDOM, "
-      "routing.token.gate_noise_std or dropout.rate, or leave it unset");
+      "routing.token.gate_noise_std or dropout.rate, or set it to 0");
   v1::ModelConfig none = SmallModelConfig(1);
   none.mutable_dropout()->set_rate(0);
   EXPECT_FALSE(ResolveModelConfig(none)->has_dropout());

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -45,6 +46,16 @@ class BranchTest : public testing::Test {
   fs::path dataset_;
   v1::RunSpec stable_;
 };
+
+TEST_F(BranchTest, CheckpointsToBranchFromNeedNotBeRegularOnes) {
+  stable_.mutable_checkpoint()->set_every_steps(20);
+  stable_.mutable_checkpoint()->set_keep_every_steps(7);
+  const RunDirectory run = Trained(stable_);
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, ListCheckpoints(run.checkpoints()));
+  std::vector<int64_t> steps;
+  for (const std::string& name : names) steps.push_back(StepOfCheckpoint(name));
+  EXPECT_THAT(steps, testing::UnorderedElementsAre(7, 14, 21, 24));
+}
 
 TEST_F(BranchTest, ParsesRunAndStep) {
   const auto point = ParseBranchPoint("run-000001@12000");

@@ -157,7 +157,7 @@ TEST_F(MetricsReaderTest, ARunThatHasSucceededHasTheLineOfItsLastStep) {
   Append("\n");
   EXPECT_OK(EndAfter(kSucceeded, 3));
   Append("{");
-  EXPECT_FAILS(EndAfter(kSucceeded, 3), absl::StatusCode::kDataLoss, "a line that is cut");
+  EXPECT_FAILS(EndAfter(kSucceeded, 3), absl::StatusCode::kDataLoss, "a truncated line");
 }
 
 TEST_F(MetricsReaderTest, ARunThatWasInterruptedMayEndAnywhere) {

@@ -1,5 +1,6 @@
 #include "runs/run_spec.h"
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -171,6 +172,15 @@ TEST_F(RunSpecTest, DenseWarmUpIsTheDefaultOfMergingRoutersOnly) {
   EXPECT_EQ(fraction(v1::EXPERT_CHOICE_SEGMENT, std::nullopt), 0);
   EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, std::nullopt), 0);
   EXPECT_EQ(fraction(v1::EXPERT_CHOICE_TOKEN, 0.2), 0.2);
+}
+
+TEST_F(RunSpecTest, RefusesADenseWarmUpOfADenseModel) {
+  v1::RunSpec spec = TinyDenseSpec(dataset_, 10);
+  for (const double fraction : {0.5, 5.0, std::nan("")}) {
+    spec.mutable_upcycling()->set_dense_fraction(fraction);
+    EXPECT_FAILS(ResolveRunSpec(spec), absl::StatusCode::kInvalidArgument,
+                 "upcycling.dense_fraction: got ", "for a dense model");
+  }
 }
 
 TEST_F(RunSpecTest, RefusesADenseWarmUpOfWeightsThatHaveExperts) {

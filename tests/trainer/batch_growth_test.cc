@@ -8,6 +8,7 @@
 
 #include "runs/batch_spec.h"
 #include "runs/run_spec.h"
+#include "runs/validation_spec.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {
@@ -104,6 +105,32 @@ TEST_F(BatchGrowthTest, ImpossibleGrowthIsRefusedByName) {
   EXPECT_THAT(ErrorOf(spec), HasSubstr("batch.warmup: got 6 steps, expected at most the run's 4"));
   spec.mutable_batch()->clear_warmup();
   EXPECT_THAT(ErrorOf(spec), HasSubstr("batch.warmup: got nothing with batch.first_batch_size"));
+}
+
+// Against the sum of the batches, step by step.
+TEST_F(BatchGrowthTest, ValidationsByTokensFollowTheBatch) {
+  v1::RunSpec spec = Asked(10);
+  for (const int64_t interval : {1, 5, 8, 16, 1000}) {
+    spec.mutable_validation()->mutable_every()->set_tokens(static_cast<double>(32 * interval));
+    const v1::RunSpec resolved = *ResolveRunSpec(*ResolveRunSpec(spec));
+    int64_t sequences = 0;
+    for (int64_t step = 1; step <= 10; ++step) {
+      const int64_t before = sequences / interval;
+      sequences += BatchScheduleOf(resolved).At(step - 1);
+      EXPECT_EQ(ValidationIsDue(resolved, step), sequences / interval > before || step == 10)
+          << interval << " " << step;
+    }
+  }
+  spec.mutable_validation()->mutable_every()->set_tokens(32 * 16);
+  spec = *ResolveRunSpec(spec);
+  EXPECT_THAT(ValidationCostText(spec, 4), HasSubstr("4 windows every 512 tokens"));
+  const RunDirectory run(NewDirectory("run"));
+  ASSERT_TRUE(Train(run, spec).ok());
+  std::vector<int64_t> steps;
+  for (const v1::StepMetrics& step : *run.ReadMetrics(0)) {
+    if (step.has_validation()) steps.push_back(step.step());
+  }
+  EXPECT_THAT(steps, testing::ElementsAre(5, 7, 9, 10));
 }
 
 }  // namespace batch_growth_test

@@ -142,46 +142,6 @@ TEST_F(MixedRunsTest, RanksDecideTogetherForTheWholeBatch) {
   }
 }
 
-// Returns the sequences [begin, end) of the first global batch as the part of a rank.
-RankBatch BatchOf(TrainingData& data, int64_t begin, int64_t end) {
-  RankBatch whole = data.Load(0, 0, 1).value(), part = whole;
-  part.batch = begin < end ? whole.batch.Slice(begin, end) : Batch();
-  part.instances = {whole.instances.begin() + begin, whole.instances.begin() + end};
-  part.datasets.clear();
-  part.micro_batch_size = whole.batch.batch_size;
-  return part;
-}
-
-TEST_F(MixedRunsTest, ARankWithoutSequencesStandsInWhereTheBatchDecides) {
-  v1::RunSpec spec = TinyAdapterSpec(packed_, base(), 8);
-  spec.clear_validation();
-  spec.mutable_model()->mutable_layer_mixing()->set_decision(v1::LayerMixing::BATCH_MEAN);
-  spec = WithMixing(spec, v1::LayerMixing::LEARNED);
-  const auto gradients_on = [&](const std::vector<int64_t>& cuts) {
-    std::vector<float> gradients;
-    const int ranks = static_cast<int>(cuts.size()) - 1;
-    const auto results = RunThreadedRanks(ranks, [&](Communicator& communicator) {
-      const int rank = communicator.rank();
-      TrainingState state = InitialState(spec, rank).value();
-      TrainingData data = TrainingData::Open(spec, /*verify=*/false).value();
-      const RankBatch work = BatchOf(data, cuts[rank], cuts[rank + 1]);
-      const auto reducer =
-          GradientReducer::Create(v1::REPLICATED, spec.reduction(), communicator).value();
-      const auto pass = ComputeGradients(work, true, *state.model, *reducer, communicator);
-      const auto all = state.model->gradients();
-      if (rank == 0) gradients.assign(all.begin(), all.end());
-      return pass.status();
-    });
-    for (const absl::Status& status : results) EXPECT_OK(status);
-    return gradients;
-  };
-  const int64_t all = spec.batch().global_batch_size();
-  const auto alone = gradients_on({0, all}), with_idle = gradients_on({0, 0, 3, all});
-  double largest = 0;
-  for (const float gradient : alone) largest = std::max<double>(largest, std::abs(gradient));
-  EXPECT_LT(LargestDifference(alone, with_idle), 1e-4 * largest);
-}
-
 TEST_F(MixedRunsTest, MixedLayersThatCannotBeTrainedAreRefused) {
   v1::RunSpec full = TinyDenseSpec(text_, 2);
   full.set_init_from(NewestOf(base()).string());

@@ -2,8 +2,10 @@
 // number of ranks do the same.
 #include <filesystem>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -13,6 +15,8 @@
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
+#include "trainer/training_data.h"
+#include "trainer/validation.h"
 
 namespace braid {
 namespace mixture_runs_test {
@@ -154,6 +158,47 @@ TEST_F(MixtureRunTest, ValidatesOnEveryDataset) {
   EXPECT_EQ(validation.domains(0).dataset(), datasets_[0].string());
   EXPECT_EQ(validation.domains(5).dataset(), datasets_[2].string());
   EXPECT_EQ(validation.domains(5).domain(), "odd");
+}
+
+TEST_F(MixtureRunTest, ValidatesOnTheSameWindowsAfterAMove) {
+  v1::RunSpec spec = Spec({0.5, 0.25, 0.25}, 4);
+  spec.mutable_validation()->mutable_every()->set_steps(4);
+  spec.mutable_validation()->set_windows(7);
+  const auto windows = [&] {
+    std::vector<int64_t> numbers;
+    const Validation validation = Validation::Open(*ResolveRunSpec(spec)).value();
+    for (const Validation::Domain& domain : validation.domains()) {
+      numbers.insert(numbers.end(), domain.windows.begin(), domain.windows.end());
+    }
+    return numbers;
+  };
+  const std::vector<int64_t> before = windows();
+  EXPECT_EQ(before.size(), 7u);
+  spec.clear_dataset_dir();  // that of the first
+  for (v1::MixtureDataset& entry : *spec.mutable_datasets()) {
+    const fs::path copy = NewDirectory("copy") / "data";
+    fs::copy(entry.dataset(), copy, fs::copy_options::recursive);
+    entry.set_dataset(copy.string());
+  }
+  EXPECT_EQ(windows(), before);
+}
+
+// Instances of the same number, but of other datasets, have random numbers of their own.
+TEST_F(MixtureRunTest, InstancesOfDatasetsHaveTheirOwnIdentities) {
+  const TrainingData data =
+      TrainingData::Open(Spec({0.5, 0.25, 0.25}, 40), /*verify=*/false).value();
+  std::set<std::pair<int32_t, int64_t>> instances;
+  std::set<int64_t> identities;
+  for (int64_t step = 0; step < 40; ++step) {
+    const RankBatch work = data.Load(step, 0, 1).value();
+    for (size_t i = 0; i < work.instances.size(); ++i) {
+      instances.insert({work.datasets[i], work.instances[i]});
+      identities.insert(work.identities[i]);
+      if (work.datasets[i] > 0) continue;
+      EXPECT_EQ(work.identities[i], work.instances[i]);
+    }
+  }
+  EXPECT_EQ(identities.size(), instances.size());
 }
 
 TEST_F(MixtureRunTest, ADamagedDatasetIsNamed) {

@@ -109,6 +109,10 @@ TEST(SpikeDetectorTest, GivesUpWhenSkippingDoesNotHelp) {
   for (int i = 1; i < kMaxConsecutiveSpikes; ++i) EXPECT_TRUE(CountSpike(spike, &history).ok());
   const absl::Status status = CountSpike(spike, &history);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("step 70: the 10th loss spike"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("spikes.threshold"));
+  spike.set_gradient_norm(kNan);
+  EXPECT_THAT(std::string(CountSpike(spike, &history).message()),
+              testing::EndsWith("lower optimizer.learning_rate"));
   RememberStep(Config(10, 4), 3, 1, &history);
   EXPECT_TRUE(CountSpike(spike, &history).ok()) << "a step that was kept begins a new count";
 }

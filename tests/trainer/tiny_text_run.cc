@@ -37,6 +37,7 @@ RunDirectory NewTextRun(const fs::path& dataset, int num_experts, v1::Router rou
   v1::RoutingConfig* routing = spec.mutable_model()->mutable_routing();
   routing->set_num_experts(num_experts);
   routing->set_router(num_experts > 1 ? router : v1::DENSE);
+  if (num_experts == 1) spec.clear_upcycling();
   if (router == v1::TOKEN_CHOICE) routing->mutable_token()->set_gate(gate);
   const auto resolved = ResolveRunSpec(spec);
   BRAID_CHECK(resolved.ok()) << resolved.status().ToString();

@@ -1,11 +1,14 @@
 // Runs with every gate of experts that tokens choose, with every kind of dropout, and with the
 // penalty of the gate RELU.
 #include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runs/run_spec.h"
+#include "tests/trainer/finetuning_fixture.h"
 #include "tests/trainer/tiny_run.h"
 
 namespace braid {
@@ -57,6 +60,38 @@ TEST(TokenGateRunsTest, ResumeWithEveryGateAndDropoutIsBitExact) {
     if (dropout != Dropout::CONCRETE) continue;
     EXPECT_NE(last.dropout_rates(0), last.dropout_rates(1));
   }
+}
+
+TEST(TokenGateRunsTest, ARunFromExpertsTakesTheSettingsOfTheirTraining) {
+  const fs::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  for (const auto gate : {v1::TokenRouting::RANDOM, v1::TokenRouting::COSINE}) {
+    const v1::RunSpec spec = RandomSpec(dataset, gate, v1::DropoutConfig::EXPERTS);
+    v1::RunSpec asked;
+    asked.set_dataset_dir(dataset.string());
+    asked.set_num_steps(2);
+    asked.set_init_from(NewestOf(Trained(spec)).string());
+    const v1::ModelConfig got = ResolveRunSpec(asked)->model(), have = spec.model();
+    EXPECT_EQ(got.dropout().kind(), v1::DropoutConfig::EXPERTS);
+    EXPECT_EQ(got.dropout().DebugString(), have.dropout().DebugString());
+    EXPECT_EQ(got.consistency_loss(), have.consistency_loss());
+  }
+}
+
+// Every step with experts is a spike, which takes the run back to before the upcycling.
+TEST(TokenGateRunsTest, SpikesInARowAreCountedThroughRollbacksBeforeTheUpcycling) {
+  const fs::path dataset = NewDirectory("data");
+  WriteTinyDataset(dataset);
+  v1::RunSpec spec = RandomSpec(dataset, v1::TokenRouting::RELU, v1::DropoutConfig::BERNOULLI);
+  spec.set_num_steps(40);
+  spec.mutable_model()->mutable_routing()->mutable_token()->set_l1_start(1e300);
+  spec.mutable_upcycling()->set_dense_fraction(0.1);
+  spec.mutable_spikes()->set_policy(v1::ROLLBACK);
+  const RunDirectory run(NewDirectory("run"));
+  const auto outcome = TrainAlone(run, ResolveRunSpec(spec).value());
+  EXPECT_THAT(std::string(outcome.status().message()),
+              testing::HasSubstr("the 10th loss spike in a row"));
+  EXPECT_LE(run.ReadMetrics(0)->size(), 15u);
 }
 
 // arXiv 2412.14711, section 3.2: the coefficient follows the experts in use of the step before.

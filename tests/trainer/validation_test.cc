@@ -15,7 +15,6 @@
 #include "evaluation/perplexity.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runs/batch_spec.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/main_figures.h"
 #include "runs/run_spec.h"
@@ -262,34 +261,6 @@ TEST_F(ValidationTest, IntervalInTokensIsRoundedUpToSteps) {
     spec.mutable_validation()->mutable_every()->set_tokens(tokens);
     EXPECT_EQ(ResolveRunSpec(spec)->validation().every().steps(), steps);
   }
-}
-
-// Against the sum of the batches, step by step.
-TEST_F(ValidationTest, IntervalInTokensCountsTheTokensOfABatchThatGrows) {
-  v1::RunSpec spec = TinySpec(dataset_, 40);  // sequences of 32 tokens
-  spec.mutable_batch()->set_global_batch_size(16);
-  spec.mutable_batch()->set_first_batch_size(2);
-  spec.mutable_batch()->mutable_warmup()->set_steps(30);
-  for (const int64_t interval : {1, 7, 64, 100, 1000}) {
-    spec.mutable_validation()->mutable_every()->set_tokens(static_cast<double>(32 * interval));
-    const v1::RunSpec resolved = *ResolveRunSpec(*ResolveRunSpec(spec));
-    int64_t sequences = 0;
-    for (int64_t step = 1; step <= 40; ++step) {
-      const int64_t before = sequences / interval;
-      sequences += BatchScheduleOf(resolved).At(step - 1);
-      const bool due = sequences / interval > before || step == 40;
-      EXPECT_EQ(ValidationIsDue(resolved, step), due) << interval << " " << step;
-    }
-  }
-  spec.mutable_validation()->mutable_every()->set_tokens(32 * 100);
-  spec = *ResolveRunSpec(spec);
-  EXPECT_THAT(ValidationCostText(spec, 4), HasSubstr("4 windows every 3200 tokens"));
-  const RunDirectory run = Trained(spec);
-  std::vector<int64_t> steps;
-  for (const v1::StepMetrics& step : *run.ReadMetrics(0)) {
-    if (step.has_validation()) steps.push_back(step.step());
-  }
-  EXPECT_THAT(steps, ElementsAre(19, 27, 34, 40));
 }
 
 TEST_F(ValidationTest, DefaultNumberOfWindowsIsOnePerHundredSequences) {

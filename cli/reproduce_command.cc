@@ -300,7 +300,7 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
           ->capture_default_str();
   command
       ->add_option("--experiment", options->experiment,
-                   "Test this question of the project instead of a paper")
+                   "Run this experiment instead of testing a paper")
       ->check(OneOf(NamesOf(Questions())))
       ->excludes(paper);
   command->add_flag("--routers", options->routers,
@@ -322,7 +322,7 @@ void AddPlan(CLI::App* command, ReproduceOptions* options) {
       ->check(IntegerBetween(1, 100));
   command
       ->add_option("--steps", options->num_steps,
-                   "Number of steps per run, with the smallest batch; also of fine-tuning runs")
+                   "Steps per pretraining run at the smallest batch size, and per fine-tuning run")
       ->check(IntegerBetween(10, 10'000'000));
   command
       ->add_option("--slots", options->slots,

@@ -127,7 +127,8 @@ void AddStatusCommands(CommandLine& program) {
   CLI::App* resume =
       program.app.add_subcommand("resume", "Resume a stopped, canceled or failed job or run");
   resume->add_option("id", options->id, "Job or run id")->required();
-  resume->add_flag("--wait", options->watch, "Follow the job or run until it ends");
+  resume->add_flag("--wait", options->watch,
+                   "Follow the job or run until it ends (a job: always, without --server)");
   resume->footer("Example:\n  braid resume run-000001 --wait");
   resume->callback([&program, options] {
     program.action = [&program, options] { return Resume(program.session, *options); };

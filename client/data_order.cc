@@ -70,7 +70,8 @@ int64_t NumSteps(const DataOrder& order) {
 std::string NotTrainedOn(const DataOrder& order, int64_t step) {
   if (WasTrainedOn(order, step)) return "";
   if (step <= *order.steps_done) return ": not trained on, skipped after a loss spike";
-  return absl::StrCat(": not trained on, the run has done ", Counted(*order.steps_done, "step"));
+  return absl::StrCat(": not trained on, the run has completed ",
+                      Counted(*order.steps_done, "step"));
 }
 
 absl::StatusOr<std::vector<int64_t>> InstancesOfStep(const DataOrder& order, int64_t step) {

@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 absl::Status NoHeldoutSplit(const fs::path& dataset_dir) {
   return absl::FailedPreconditionError(
       absl::StrCat(dataset_dir.string(),
-                   " has no held-out split to score; name other text or data (--text, --data), or "
-                   "make the dataset with such a split (pack.heldout_fraction of a corpus job, "
+                   " has no held-out split to score; name another dataset (--data; eval perplexity "
+                   "also has --text), or make the dataset with such a split (pack.heldout_fraction "
+                   "of a corpus job, "
                    "--validation of finetune)"));
 }
 

@@ -34,7 +34,7 @@ absl::Status CheckDataDirectory(const std::string& data_dir) {
   std::error_code error;
   if (fs::is_directory(data_dir, error)) return absl::OkStatus();
   return absl::NotFoundError(
-      absl::StrCat("data_dir: ", data_dir,
+      absl::StrCat("data_dir (--data): ", data_dir,
                    fs::exists(data_dir, error) ? " is not a directory" : " does not exist",
                    ", expected the directory with one folder of files per task"));
 }

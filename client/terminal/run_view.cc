@@ -83,9 +83,9 @@ std::string State(const v1::Run& run) {
   std::string text = StateName(run.state());
   if (run.attempts() > 1) absl::StrAppend(&text, ", attempt ", run.attempts());
   if (!run.scheduler_job().empty()) absl::StrAppend(&text, ", job ", run.scheduler_job());
-  // Callers without a token have this name.
-  if (run.principal() == "local") return absl::StrCat(text, ", launched without a token");
-  if (!run.principal().empty()) absl::StrAppend(&text, ", launched by ", run.principal());
+  // Callers without a token have the name "local".
+  if (!run.principal().empty() && run.principal() != "local")
+    absl::StrAppend(&text, ", launched by ", run.principal());
   return text;
 }
 

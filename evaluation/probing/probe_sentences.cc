@@ -191,8 +191,8 @@ absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::
       absl::StrCat("num_sentences: got ", num_sentences, ", but the text has ", sentences.size(),
                    " distinct sentences of ", kLeastSentenceWords, " to ", kMostSentenceWords,
                    " words, enough for at most ", absl::StrJoin(lacking, ", "),
-                   "; lower --sentences to that number (at least 100), or use more text, other "
-                   "probes or a model with longer sequences"));
+                   "; lower --sentences to the smallest of these numbers (at least 100), or use "
+                   "more text, other probes or a model with longer sequences"));
 }
 
 }  // namespace braid

@@ -144,7 +144,7 @@ TEST(RunViewTest, ShowsWhoLaunchedTheRun) {
   run.set_principal("alice");
   EXPECT_THAT(View(run), HasSubstr("RUNNING, launched by alice\n"));
   run.set_principal("local");
-  EXPECT_THAT(View(run), HasSubstr("RUNNING, launched without a token\n"));
+  EXPECT_THAT(View(run), HasSubstr("RUNNING\n"));
 }
 
 TEST(RunViewTest, ShowsTheReasonOfAState) {

@@ -189,7 +189,7 @@ TEST(ProbeSentencesTest, TooFewSentencesAreRefusedWithTheNumberToPass) {
   const std::vector<Probe> length = {Probe::kLength};
   const std::string refusal = Refusal(text, length, 10000);
   EXPECT_THAT(refusal, HasSubstr("num_sentences: got 10000, but the text has"));
-  EXPECT_THAT(refusal, HasSubstr("lower --sentences to that number"));
+  EXPECT_THAT(refusal, HasSubstr("lower --sentences to the smallest of these numbers"));
   int64_t enough = 0;
   for (int64_t n = 6; Refusal(text, length, n).empty(); n += 6) enough = n;
   EXPECT_THAT(refusal, HasSubstr(absl::StrCat(enough, " with length")));

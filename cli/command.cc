@@ -34,10 +34,7 @@ absl::Status ConfigOptions::Apply(google::protobuf::Message* message) const {
     ASSIGN_OR_RETURN(const std::string text, ReadUserFile(file));
     RETURN_IF_ERROR(ParseConfig(text, file, message));
   }
-  for (const std::string& assignment : assignments) {
-    RETURN_IF_ERROR(SetField(message, assignment));
-  }
-  return absl::OkStatus();
+  return SetFields(message, assignments);
 }
 
 std::string ModelReference(const std::string& model) {

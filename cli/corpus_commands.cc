@@ -30,12 +30,13 @@ struct SubmitOptions {
 absl::StatusOr<v1::CorpusSpec> SpecFrom(const SubmitOptions& options) {
   v1::CorpusSpec spec;
   RETURN_IF_ERROR(options.config.Apply(&spec));
-  const int configured_servers = spec.embedder().addresses_size();
   RETURN_IF_ERROR(options.fields.Apply(&spec));
+  v1::CorpusSpec given;
+  RETURN_IF_ERROR(options.fields.Apply(&given));
   if (spec.has_decontaminate()) {
     RETURN_IF_ERROR(ExpandTaskPaths(spec.mutable_decontaminate()->mutable_paths()));
   }
-  if (spec.embedder().addresses_size() == configured_servers) return spec;
+  if (given.embedder().addresses().empty()) return spec;
   // --embedding-servers implies the embedder that uses them.
   const std::string& kind = spec.embedder().kind();
   if (!kind.empty() && kind != "remote") {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "proto/config_text.h"
 #include "proto/field_help.h"
@@ -148,10 +147,7 @@ CLI::Option* FieldFlags::Add(CLI::App* command, const std::string& flag, const s
 }
 
 absl::Status FieldFlags::Apply(google::protobuf::Message* message) const {
-  for (const std::string& assignment : Assignments()) {
-    RETURN_IF_ERROR(SetField(message, assignment));
-  }
-  return absl::OkStatus();
+  return SetFields(message, Assignments());
 }
 
 std::vector<std::string> FieldFlags::Assignments() const {

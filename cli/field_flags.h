@@ -37,7 +37,7 @@ class FieldFlags {
   CLI::Option* Add(CLI::App* command, const std::string& flag, const std::string& path);
 
   // Sets the fields whose flags were given; other fields of `message` keep their values.
-  // InvalidArgument as SetField (proto/config_text.h).
+  // InvalidArgument as SetFields (proto/config_text.h).
   absl::Status Apply(google::protobuf::Message* message) const;
 
   // Returns "PATH=VALUE" for each flag given, in the order of parsing, as --set takes it.

@@ -17,10 +17,13 @@ using Json = nlohmann::json;
 Json Domains(const v1::Evaluation& dense, const v1::Evaluation& moe) {
   Json domains = Json::object();
   for (const v1::DomainEvaluation& domain : dense.domains()) {
+    // Its perplexity is not known.
+    if (domain.num_tokens_after_first_segment() == 0) continue;
     domains[domain.domain()] = {{"dense_perplexity", domain.perplexity_after_first_segment()},
                                 {"num_tokens", domain.num_tokens_after_first_segment()}};
   }
   for (const v1::DomainEvaluation& domain : moe.domains()) {
+    if (domain.num_tokens_after_first_segment() == 0) continue;
     domains[domain.domain()]["moe_perplexity"] = domain.perplexity_after_first_segment();
   }
   return domains;

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/decontamination_paths.h"
 #include "cli/field_flags.h"
 #include "cli/finetune_data.h"
 #include "cli/launch_options.h"
@@ -121,6 +122,9 @@ absl::StatusOr<v1::CorpusSpec> CorpusOf(const ReproduceOptions& options) {
   RETURN_IF_ERROR(options.config.Apply(&corpus));
   RETURN_IF_ERROR(options.fields.Apply(&corpus));
   if (options.split_bytes) corpus.mutable_ingest()->set_split_bytes(*options.split_bytes);
+  if (corpus.has_decontaminate()) {
+    RETURN_IF_ERROR(ExpandTaskPaths(corpus.mutable_decontaminate()->mutable_paths()));
+  }
   std::vector<const google::protobuf::FieldDescriptor*> parts;
   v1::CorpusSpec::GetReflection()->ListFields(corpus, &parts);
   for (const google::protobuf::FieldDescriptor* part : parts) {

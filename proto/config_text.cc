@@ -1,6 +1,8 @@
 #include "proto/config_text.h"
 
 #include <memory>
+#include <set>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -199,6 +201,17 @@ absl::Status SetGroup(Message* message, std::string_view path, const FieldDescri
   return absl::OkStatus();
 }
 
+// Clears the list at `path`; no effect if there is none.
+void ClearList(Message* message, const std::string& path) {
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(path, '.'))) {
+    const FieldDescriptor* const field = message->GetDescriptor()->FindFieldByName(name);
+    if (field == nullptr) return;
+    if (field->is_repeated()) return message->GetReflection()->ClearField(message, field);
+    if (field->message_type() == nullptr) return;
+    message = message->GetReflection()->MutableMessage(message, field);
+  }
+}
+
 }  // namespace
 
 absl::Status ParseConfig(std::string_view text, std::string_view source, Message* message) {
@@ -215,6 +228,16 @@ absl::Status ParseConfig(std::string_view text, std::string_view source, Message
   return absl::InvalidArgumentError(
       absl::StrCat(Abseil(source), ":", error.position(), ": ",
                    Rephrased(error.message(), *message->GetDescriptor())));
+}
+
+absl::Status SetFields(Message* message, std::span<const std::string> assignments) {
+  std::set<std::string> seen;
+  for (const std::string& assignment : assignments) {
+    const std::string path = assignment.substr(0, assignment.find('='));
+    if (seen.insert(path).second) ClearList(message, path);
+    if (absl::Status set = SetField(message, assignment); !set.ok()) return set;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SetField(Message* message, std::string_view assignment) {

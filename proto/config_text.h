@@ -8,6 +8,8 @@
 #ifndef BRAID_PROTO_CONFIG_TEXT_H_
 #define BRAID_PROTO_CONFIG_TEXT_H_
 
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -24,6 +26,10 @@ absl::Status ParseConfig(std::string_view text, std::string_view source,
 // Sets one scalar or enum field; a repeated field gets a value appended. A group of settings takes
 // text format in braces, "optimizer.decay={steps: 100}", or a list of such groups in brackets.
 absl::Status SetField(google::protobuf::Message* message, std::string_view assignment);
+
+// Does this for each assignment. Values of a list replace those that `message` has.
+absl::Status SetFields(google::protobuf::Message* message,
+                       std::span<const std::string> assignments);
 
 }  // namespace braid
 

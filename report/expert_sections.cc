@@ -47,7 +47,7 @@ std::string MatrixCell(int row, int column, double cosine, double share, double 
   const double x = left + cell * column, y = 4 + cell * (row - 1);
   const double side = cell - std::min(1.0, 0.15 * cell);
   std::string out = absl::StrCat(
-      "<rect class=\"heat\" x=\"", Pixel(x), "\" y=\"", Pixel(y), "\" width=\"", Pixel(cell - 1),
+      "<rect class=\"heat\" x=\"", Pixel(x), "\" y=\"", Pixel(y), "\" width=\"", Pixel(side),
       "\" height=\"", Pixel(side), "\" fill-opacity=\"", FormatFixed(kFullShade * share, 2),
       "\"><title>", row, ", ", column, ": ", FormatFixed(cosine, 3), "</title></rect>");
   if (cell >= 30) {

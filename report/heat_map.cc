@@ -21,7 +21,7 @@ std::string Cell(const HeatMap& map, size_t row, int column, double x, double y,
   if (!std::isfinite(value)) return "";
   const double share = std::clamp((value - map.low) / (map.high - map.low), 0.0, 1.0);
   std::string out = SvgRectangle(
-      x, y, width - 1, kCellHeight - 1,
+      x, y, width - std::min(1.0, 0.15 * width), kCellHeight - 1,
       absl::StrCat("class=\"heat\" fill-opacity=\"", FormatFixed(kFullShade * share, 3), "\""),
       absl::StrCat(map.rows[row], ", ", map.column_name, " ", column, ": ", FormatFixed(value, 3)));
   if (width >= 30) {

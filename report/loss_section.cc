@@ -118,12 +118,13 @@ LineChart LossChart(std::span<const ReportRun> runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     std::vector<PlotPoint> curve = ValidationCurve(runs[i].metrics);
     if (curve.empty()) continue;
-    // The second set of colors is that of the runs, dashed.
-    chart.series.push_back({RunName(runs, i) + ", validation",
-                            static_cast<int>(i) + kNumColors,
-                            std::move(curve),
-                            {},
-                            RunClass(i)});
+    // The colors of the runs, with the dashes that follow those of the runs.
+    chart.series.push_back(
+        {RunName(runs, i) + ", validation",
+         static_cast<int>(i + (runs.size() + kNumColors - 1) / kNumColors * kNumColors),
+         std::move(curve),
+         {},
+         RunClass(i)});
   }
   return chart;
 }

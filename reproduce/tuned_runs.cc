@@ -18,7 +18,7 @@ absl::StatusOr<std::string> TunedRuns::Split(const PlannedRun& run, const v1::Ru
   const std::filesystem::path output = directory_ / name;
   // Present once the conversion is complete.
   const std::filesystem::path mark = directory_ / absl::StrCat(name, ".done");
-  if (std::filesystem::exists(mark)) return output.string();
+  if (std::filesystem::exists(mark) && std::filesystem::exists(output)) return output.string();
   RETURN_IF_ERROR(MakeDirectories(directory_));
   request.set_output_dir(output.string());
   RETURN_IF_ERROR(client_.Convert(request).status());

@@ -40,9 +40,12 @@ std::string VerdictShape(Verdict verdict, double x, double y) {
 std::string VerdictBadge(Verdict verdict) { return VerdictBadge(verdict, VerdictName(verdict)); }
 
 std::string VerdictBadge(Verdict verdict, const std::string& text) {
-  return absl::StrCat("<span class=\"verdict ", VerdictClass(verdict),
-                      "\"><svg class=\"sign\" aria-hidden=\"true\" viewBox=\"0 0 12 12\">",
-                      VerdictShape(verdict, 6, 6), "</svg>", text, "</span>");
+  const std::string read =
+      text.empty() ? absl::StrCat("role=\"img\" aria-label=\"", VerdictName(verdict), "\"")
+                   : "aria-hidden=\"true\"";
+  return absl::StrCat("<span class=\"verdict ", VerdictClass(verdict), "\"><svg class=\"sign\" ",
+                      read, " viewBox=\"0 0 12 12\">", VerdictShape(verdict, 6, 6), "</svg>", text,
+                      "</span>");
 }
 
 }  // namespace braid

@@ -45,7 +45,9 @@ QuickstartResult Result(double loss, double perplexity) {
   v1::DomainEvaluation* const domain = result.evaluation.add_domains();
   domain->set_domain("code");
   domain->set_perplexity_after_first_segment(perplexity);
+  domain->set_num_tokens_after_first_segment(100);
   domain->set_perplexity(1e6);
+  result.evaluation.add_domains()->set_domain("short");  // no text after the first segment
   result.evaluation.mutable_total()->set_loss_after_first_segment(loss);
   result.evaluation.mutable_total()->set_perplexity_after_first_segment(perplexity);
   return result;
@@ -61,6 +63,7 @@ TEST(QuickstartSummaryTest, JsonHasTheMainResultsWithoutTheFirstSegment) {
   job.mutable_result()->set_random_adjacent_cosine(0.01);
   const std::string text = SummaryJson({.paths = {"/notes"}, .num_steps = 2}, job, results, 12);
   const auto summary = nlohmann::json::parse(text);
+  EXPECT_EQ(summary["domains"].size(), 1u) << "domains without a perplexity are left out";
   EXPECT_EQ(summary["domains"]["code"]["dense_perplexity"], 54);
   EXPECT_EQ(summary["domains"]["code"]["moe_perplexity"], 33);
   EXPECT_NEAR(summary["gain_nats"]["similarity"].get<double>(), 0.5, 1e-12);

@@ -137,6 +137,10 @@ TEST_F(ReproduceCommandTest, DryRunPrintsThePlan) {
   const Outcome other = Run({"reproduce", corpus.string(), "--dry-run", "--embedder", "static",
                              "--set", "deduplicate.disabled=true"});
   EXPECT_EQ(other.exit_code, 0) << other.errors;
+  const Outcome tasks = Run({"reproduce", corpus.string(), "--dry-run", "--set",
+                             "decontaminate.paths=tasks=" + (root_ / "missing").string()});
+  EXPECT_NE(tasks.exit_code, 0);
+  EXPECT_THAT(tasks.errors, HasSubstr((root_ / "missing").string()));
   EXPECT_EQ(NumRuns(), 0);
 }
 

@@ -33,6 +33,20 @@ TEST(ConfigTextTest, LaterValueReplacesAndRepeatedFieldsGrow) {
   EXPECT_EQ(spec.paths_size(), 2);
 }
 
+TEST(ConfigTextTest, TheValuesOfAListReplaceEarlierOnes) {
+  v1::RunSpec spec;
+  spec.mutable_model()->mutable_routing()->add_moe_layers(3);
+  spec.add_datasets()->set_dataset("a");
+  const std::string assignments[] = {"model.routing.moe_layers=1", "datasets={dataset: \"b\"}",
+                                     "model.routing.moe_layers=2", "model.d_model=16"};
+  ASSERT_TRUE(SetFields(&spec, assignments).ok());
+  EXPECT_THAT(spec.model().routing().moe_layers(), testing::ElementsAre(1, 2));
+  EXPECT_EQ(spec.datasets_size(), 1);
+  EXPECT_EQ(spec.datasets(0).dataset(), "b");
+  const std::string unknown[] = {"model.routng.moe_layers=1"};
+  EXPECT_FALSE(SetFields(&spec, unknown).ok());
+}
+
 TEST(ConfigTextTest, GroupsOfSettingsAreTextInBraces) {
   v1::RunSpec spec;
   ASSERT_TRUE(SetField(&spec, "datasets=[{dataset: \"a\", share: .8}, {dataset: \"b\"}]").ok());

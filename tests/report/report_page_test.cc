@@ -211,6 +211,19 @@ int64_t CountOf(const std::string& text, const std::string& part) {
   return count;
 }
 
+TEST(ReportPageTest, ValidationsOfManyRunsHaveStylesOfTheirOwn) {
+  std::vector<ReportRun> runs(10, SyntheticRuns()[0]);
+  for (ReportRun& run : runs) {
+    run.metrics[99].mutable_validation()->set_loss(7);
+    run.metrics[99].mutable_validation()->set_loss_after_first_segment(7);
+  }
+  const std::string html = RenderReport(runs);
+  const size_t begin = html.find("class=\"legend\"", html.find("<h2>Training loss</h2>"));
+  const std::string legend = html.substr(begin, html.find("</p>", begin) - begin);
+  EXPECT_EQ(CountOf(legend, "\"swatch c0 dashed\""), 1) << legend;
+  EXPECT_EQ(CountOf(legend, "\"swatch c0 dotted\""), 1) << legend;
+}
+
 // A row between two validations has neither loss.
 TEST(ReportPageTest, LossesOfValidationStandWhereTheyWereMeasured) {
   std::vector<ReportRun> runs = {SyntheticRuns()[0]};

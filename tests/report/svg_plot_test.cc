@@ -170,6 +170,16 @@ TEST(HeatMapTest, ShadesFromLowToHigh) {
   EXPECT_THAT(svg, Not(HasSubstr("law, expert 1")));
 }
 
+TEST(HeatMapTest, CellsOfManyColumnsHaveAWidth) {
+  const HeatMap map{.description = "map",
+                    .column_label = "expert",
+                    .rows = {"a domain with a long name"},
+                    .num_columns = 4096,
+                    .values = {std::vector<double>(4096, 0.5)},
+                    .high = 0.5};
+  EXPECT_THAT(RenderHeatMap(map), Not(HasSubstr("width=\"-")));
+}
+
 TEST(AxisTest, TicksOfAnAxisHaveTheSameUnitAndDigits) {
   const std::string axis = XAxis(ScaleOf(1000, 2000, 0, 360), 0, 100, "tokens");
   for (const char* tick : {">1.0k<", ">1.2k<", ">1.8k<", ">2.0k<"}) {

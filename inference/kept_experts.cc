@@ -183,7 +183,6 @@ absl::StatusOr<ExpertUse> CountExpertUse(LanguageModel& model, const fs::path& c
     ASSIGN_OR_RETURN(Batch batch, windows.Load(instances));
     for (int64_t b = 0; targets && b < batch.batch_size; ++b) {
       targets->Apply(instances[b], b, &batch);
-      batch.lengths[b] = targets->AnswersOf(instances[b]).back().end - 1;  // then comes padding
     }
     ASSIGN_OR_RETURN(
         const ForwardResult result,

@@ -75,6 +75,7 @@ void SupervisedTargets::Apply(int64_t instance, int64_t sequence, Batch* batch) 
     counted += span.end - 1 - t;
     t = span.end - 1;
   }
+  batch->lengths[sequence] = t;  // then comes padding
   for (; t < length; ++t) targets[t] = -1;
   batch->num_targets += counted - batch->target_counts[sequence];
   batch->target_counts[sequence] = counted;

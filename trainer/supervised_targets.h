@@ -27,7 +27,8 @@ class SupervisedTargets {
 
   // Makes sequence `sequence` of `batch`, which holds `instance`, supervised: ignores the targets
   // outside of the answers, and sets first_visible of the sequence so that every example sees
-  // itself only. A label is the target of the last token of its prompt.
+  // itself only, and its length without padding. A label is the target of the last token of its
+  // prompt.
   void Apply(int64_t instance, int64_t sequence, Batch* batch) const;
 
   // Returns the answers of an instance, in their order.

@@ -178,17 +178,24 @@ void PrintSelfRouting(const v1::EvaluationResult& result, std::ostream& out) {
          "predicts, so the losses are too low\n";
 }
 
+// Returns "windows of 512 tokens; main figures exclude the first 64 of each".
+std::string WindowsText(const v1::Evaluation& evaluation) {
+  std::string text = absl::StrFormat("windows of %d tokens", evaluation.window_length());
+  if (evaluation.first_segment_length() == 0) return text;
+  absl::StrAppendFormat(&text, "; main figures exclude the first %d of each",
+                        evaluation.first_segment_length());
+  if (evaluation.total().num_tokens_after_first_segment() > 0) return text;
+  return text + ",\nwhich leaves no token: see WITH 1ST SEGMENT";
+}
+
 void PrintNotes(const v1::EvaluationResult& result, std::ostream& out) {
-  const v1::Evaluation& first = result.evaluations(0);
-  out << absl::StrFormat("windows of %d tokens", first.window_length());
-  if (ExcludesFirstSegments(result)) {
-    out << absl::StrFormat("; main figures exclude the first %d of each",
-                           first.first_segment_length());
-    if (first.total().num_tokens_after_first_segment() == 0) {
-      out << ",\nwhich leaves no token: see WITH 1ST SEGMENT";
-    }
+  const std::string first = WindowsText(result.evaluations(0));
+  const bool alike = std::ranges::all_of(
+      result.evaluations(), [&](const v1::Evaluation& e) { return WindowsText(e) == first; });
+  if (alike) out << first << "\n";
+  for (int i = 0; !alike && i < result.evaluations_size(); ++i) {
+    out << Letter(i) << ": " << WindowsText(result.evaluations(i)) << "\n";
   }
-  out << "\n";
   PrintSelfRouting(result, out);
   out << "±: half of the " << ConfidenceText(result.confidence())
       << " confidence interval, by bootstrap over windows\n";

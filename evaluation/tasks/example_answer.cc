@@ -85,9 +85,15 @@ absl::Status PredictNumber(const std::vector<int32_t>& prompt, const Asking& ask
 }
 
 // Returns the most likely of the first `vocab_size` tokens, or of all when it is 0.
-int32_t MostLikely(std::span<const float> logits, int32_t vocab_size) {
+absl::StatusOr<int32_t> MostLikely(std::span<const float> logits, int32_t vocab_size) {
   if (vocab_size > 0) logits = logits.first(static_cast<size_t>(vocab_size));
-  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+  // Comparisons pass over values that are not numbers.
+  if (std::ranges::any_of(logits, [](float x) { return std::isnan(x); })) {
+    return CheckFinite(std::nan(""));
+  }
+  const auto most = std::ranges::max_element(logits);
+  RETURN_IF_ERROR(CheckFinite(*most));
+  return static_cast<int32_t>(most - logits.begin());
 }
 
 constexpr char kWhiteSpace[] = " \t\n\v\f\r";
@@ -181,8 +187,7 @@ class GreedyText {
   // Appends a token, or ends the text. Returns whether the logits after last() are needed.
   absl::StatusOr<bool> Extend() {
     BanRepeatedNgrams(sequence_, free_.no_repeat_ngram(), {&codec_.eos_id, 1}, logits_);
-    const int32_t token = MostLikely(logits_, codec_.vocab_size);
-    RETURN_IF_ERROR(CheckFinite(logits_[static_cast<size_t>(token)]));
+    ASSIGN_OR_RETURN(const int32_t token, MostLikely(logits_, codec_.vocab_size));
     if (token == codec_.eos_id) return false;
     tokens_.push_back(token);
     sequence_.push_back(token);

@@ -98,6 +98,15 @@ TEST(EvaluationTableTest, ShowsAllMeasuresOfOneModel) {
             "±: half of the 95 % confidence interval, by bootstrap over windows\n");
 }
 
+TEST(EvaluationTableTest, NamesTheWindowsOfEachModelWhereTheyDiffer) {
+  v1::EvaluationResult result = Models(2, {"news"});
+  result.mutable_evaluations(0)->set_first_segment_length(0);
+  result.mutable_evaluations(1)->set_window_length(512);
+  EXPECT_THAT(Print(result), HasSubstr("\nA: windows of 128 tokens\n"
+                                       "B: windows of 512 tokens; main figures exclude the first "
+                                       "32 of each\n"));
+}
+
 TEST(EvaluationTableTest, NamesNoGainWhereWindowsHaveOneSegment) {
   v1::EvaluationResult result = Models(2, {"news"});
   for (v1::Evaluation& evaluation : *result.mutable_evaluations()) {

@@ -149,14 +149,14 @@ class FakeTraining final : public v1::TrainingService::Service {
   grpc::Status ResumeRun(grpc::ServerContext*, const v1::ResumeRunRequest*,
                          v1::Run* response) override {
     const std::lock_guard lock(mutex_);
-    if (refuses) return {grpc::StatusCode::FAILED_PRECONDITION, "mpirun is not in PATH"};
+    if (refuses != grpc::StatusCode::OK) return {refuses, "mpirun is not in PATH"};
     ++num_resumed_;
     run_.set_state(v1::RUN_STARTING);
     *response = run_;
     return grpc::Status::OK;
   }
 
-  std::atomic<bool> refuses = false;
+  std::atomic<grpc::StatusCode> refuses = grpc::StatusCode::OK;
 
  private:
   std::mutex mutex_;
@@ -228,10 +228,26 @@ TEST_F(RunsOfUsersTest, RunThatIsStillStoppingIsResumedAtItsEnd) {
   EXPECT_EQ(service_->num_resumed(), 1);
 }
 
+// A full disk or a busy database may pass.
+TEST_F(RunsOfUsersTest, RunThatCannotBeResumedYetIsTriedAgain) {
+  for (const auto code : {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::UNAVAILABLE,
+                          grpc::StatusCode::DEADLINE_EXCEEDED}) {
+    ASSERT_TRUE(WriteFileAtomically(home_ / "runs_to_resume", "run-000001").ok());
+    service_->SetState(v1::RUN_STOPPED);
+    service_->refuses = code;
+    const int before = service_->num_resumed();
+    const std::unique_ptr<LocalRuns> runs = Open();
+    EXPECT_FALSE(WaitUntil([&] { return ToResume().empty(); }, std::chrono::milliseconds(300)));
+    service_->refuses = grpc::StatusCode::OK;
+    EXPECT_TRUE(WaitUntil([&] { return ToResume().empty(); }));
+    EXPECT_EQ(service_->num_resumed(), before + 1) << code;
+  }
+}
+
 TEST_F(RunsOfUsersTest, RunThatCannotBeResumedIsReportedAndLeftToItsUser) {
   ASSERT_TRUE(WriteFileAtomically(home_ / "runs_to_resume", "run-000001").ok());
   service_->SetState(v1::RUN_STOPPED);
-  service_->refuses = true;
+  service_->refuses = grpc::StatusCode::FAILED_PRECONDITION;
   std::unique_ptr<LocalRuns> runs = Open(std::chrono::milliseconds(600));
   EXPECT_TRUE(WaitUntil([&] { return ToResume().empty(); }));
   runs->Stop(std::chrono::seconds(5));

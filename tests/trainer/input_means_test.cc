@@ -123,11 +123,13 @@ TEST(InputMeansTest, BeginWithTheFirstBatchAfterADenseWarmUp) {
   TrainingState dense =
       RestoreState(CheckpointPath(run.checkpoints(), 4), spec, data.key(), 0).value();
   const TrainingState experts = UpcycledState(std::move(dense), spec, alone).value();
+  EXPECT_EQ(experts.dense_updates, 4);
   const Batch batch = data.Load(4, 0, 1)->batch;
   const TrainResult result =
       experts.model->ForwardBackward(batch.inputs, batch.targets, batch.batch_size, 1, false)
           .value();
   ASSERT_EQ(*TrainAlone(run, spec, 1), TrainingOutcome::kInterrupted);
+  EXPECT_EQ(ReadCheckpointState(CheckpointPath(run.checkpoints(), 5))->dense_updates, 4);
   const std::vector<float> means = MeansOf(run);
   ASSERT_EQ(means.size(), result.input_sums.size());
   for (size_t i = 0; i < means.size(); ++i) {

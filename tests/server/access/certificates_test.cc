@@ -1,6 +1,7 @@
 // Renewed certificates are used without a restart, and each problem of a connection has its own
 // message.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <filesystem>
@@ -135,6 +136,24 @@ TEST_F(CertificatesTest, RenewedFilesAreUsedWithoutARestart) {
   EXPECT_TRUE(WaitUntil([&] { return connects("renewed"); })) << GetFile(scratch_ / "log");
   EXPECT_FALSE(connects("client")) << "the earlier authority is not trusted any more";
   EXPECT_EQ(Braid(server.address(), Tls("renewed")).exit_code, 0);
+}
+
+TEST_F(CertificatesTest, ARenewalThatCouldNotBeReadIsTriedAgain) {
+  flags_.insert(flags_.end(), {"--log-file", (scratch_ / "log").string()});
+  RealBraidd server(BRAID_BIN_DIR "/braidd", scratch_ / "braidd", flags_);
+  ASSERT_TRUE(server.Start());
+  rlimit before, none;
+  ASSERT_EQ(prlimit(server.pid(), RLIMIT_NOFILE, nullptr, &before), 0);
+  none = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+  ASSERT_EQ(prlimit(server.pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+  Renew("renewed");
+  EXPECT_TRUE(WaitUntil([&] {
+    return GetFile(scratch_ / "log").find("the earlier ones remain in use") != std::string::npos;
+  }));
+  ASSERT_EQ(prlimit(server.pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+  EXPECT_TRUE(WaitUntil([&] {
+    return DiagnoseConnection(server.address(), Files("renewed"), 30).ok();
+  })) << GetFile(scratch_ / "log");
 }
 
 TEST_F(CertificatesTest, ExpiriesAreAnnounced) {

@@ -65,7 +65,7 @@ int64_t NumValidations(const v1::RunSpec& spec) {
 // Returns the interval of a resolved spec, such as "500 steps".
 std::string IntervalText(const v1::RunSpec& spec) {
   const v1::TrainingLength& every = spec.validation().every();
-  if (every.has_tokens()) return absl::StrCat(every.tokens(), " tokens");
+  if (every.has_tokens()) return absl::StrFormat("%.0f tokens", every.tokens());
   return Counted(StepsOf(every, spec.num_steps()), "step");
 }
 
@@ -102,8 +102,8 @@ absl::Status FillValidation(const StepSize& size, std::span<const DatasetInfo> d
                    ResolveLength("validation.every", config->every(), size));
   const int64_t steps = StepsOf(every, spec->num_steps());
   if (steps < 1) return BadValidation("every", steps, "at least 1 step");
-  const bool by_text = config->every().has_tokens() || config->every().has_epochs();
-  if (by_text && spec->batch().has_warmup()) {
+  const bool in_tokens = config->every().has_tokens() || config->every().has_epochs();
+  if (in_tokens && spec->batch().has_warmup()) {
     const double sequences = SequencesOf(config->every(), size);
     config->mutable_every()->set_tokens(sequences * static_cast<double>(size.sequence_length));
   } else {

@@ -189,9 +189,9 @@ absl::StatusOr<TrainingState> UpcycledState(TrainingState dense, const v1::RunSp
   state.num_tokens = dense.num_tokens;
   state.gate_penalty = dense.gate_penalty;
   state.validation = dense.validation;
+  state.spikes.num_consecutive = dense.spikes.num_consecutive;
   // Where experts are chosen, the model becomes another function, whose losses would look like
   // spikes beside those of the dense one.
-  state.spikes.num_consecutive = dense.spikes.num_consecutive;
   if (MergesExperts(spec.model().routing())) state.spikes = std::move(dense.spikes);
   state.upcycled = true;
   return state;

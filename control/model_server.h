@@ -62,9 +62,8 @@ class ModelServer {
   // Ends the children. Unfinished requests end with UNAVAILABLE.
   ~ModelServer();
 
-  // Queues a request and returns its id. ResourceExhausted when as many requests
-  // are active or waiting as the limits of both allow.
-  // `model` is a run or checkpoint directory.
+  // Queues a request and returns its id. ResourceExhausted when max_active + max_waiting requests
+  // have not ended. `model` is a run or checkpoint directory.
   absl::StatusOr<uint64_t> Submit(const std::filesystem::path& model, v1::GenerateRequest request,
                                   Callbacks callbacks);
 

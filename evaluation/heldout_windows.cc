@@ -16,8 +16,7 @@ absl::Status NoHeldoutSplit(const fs::path& dataset_dir) {
       absl::StrCat(dataset_dir.string(),
                    " has no held-out split to score; name another dataset (--data; eval perplexity "
                    "also has --text), or make the dataset with such a split (pack.heldout_fraction "
-                   "of a corpus job, "
-                   "--validation of finetune)"));
+                   "of a corpus job, --validation of finetune)"));
 }
 
 absl::StatusOr<std::vector<HeldoutDomain>> OpenDomains(const fs::path& dataset_dir,

@@ -9,6 +9,7 @@
 #include "formats/byte_level_tokenizer.h"
 #include "formats/sentencepiece_tokenizer.h"
 #include "formats/tokenizer_file.h"
+#include "formats/tokenizer_json_fields.h"
 
 namespace braid {
 
@@ -30,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Parse(const TokenizerFile&
   if (!end || parsed->FindPiece(*end) == parsed->eos_id()) return parsed;
   const std::string own = parsed->Piece(parsed->eos_id());
   return absl::UnimplementedError(absl::StrCat(
-      (file.path.parent_path() / "tokenizer_config.json").string(), ": eos_token: got \"", *end,
+      (file.path.parent_path() / kTokenizerConfigFile).string(), ": eos_token: got \"", *end,
       "\", expected the end of ", file.path.filename().string(), " itself, \"", own,
       "\": another end of a SentencePiece model is not supported; to end texts with \"", own,
       "\", name a copy of the file in another directory with --tokenizer"));

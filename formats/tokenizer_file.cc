@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr char kConfigFile[] = "tokenizer_config.json";
-
 // Returns the JSON object in the file `name` beside `path`; an empty object if the file is missing.
 absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const FileReader& read) {
   const fs::path file = path.parent_path() / name;
@@ -66,12 +64,13 @@ absl::Status AddTokensBeside(const fs::path& vocab_path, const Json& config, con
   const std::string tokenizer_class = named.is_string() ? named.get<std::string>() : "";
   if (!tokenizer_class.empty() && !tokenizer_class.starts_with("GPT2Tokenizer")) {
     return UnsupportedTokenizer(
-        (vocab_path.parent_path() / kConfigFile).string() + ": tokenizer_class", tokenizer_class,
-        "GPT2Tokenizer beside vocab.json, or a tokenizer.json");
+        (vocab_path.parent_path() / kTokenizerConfigFile).string() + ": tokenizer_class",
+        tokenizer_class, "GPT2Tokenizer beside vocab.json, or a tokenizer.json");
   }
   if (IsTrue(config, "add_prefix_space")) {
     return UnsupportedTokenizer(
-        (vocab_path.parent_path() / kConfigFile).string() + ": add_prefix_space", "true", "false");
+        (vocab_path.parent_path() / kTokenizerConfigFile).string() + ": add_prefix_space", "true",
+        "false");
   }
   ASSIGN_OR_RETURN(const Json tokens, ObjectBeside(vocab_path, "added_tokens.json", read));
   const std::set<std::string> special_tokens = NamedTokens(config);
@@ -112,7 +111,7 @@ absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const 
     if (found == vocab.end()) continue;
     added.push_back({{"id", *found}, {"content", content}, {"special", true}});
   }
-  ASSIGN_OR_RETURN(const Json config, ObjectBeside(vocab_path, kConfigFile, read));
+  ASSIGN_OR_RETURN(const Json config, ObjectBeside(vocab_path, kTokenizerConfigFile, read));
   RETURN_IF_ERROR(AddTokensBeside(vocab_path, config, vocab, read, &added));
   const Json root = {{"version", "1.0"},
                      {"added_tokens", added},
@@ -148,7 +147,7 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const File
   // Some editors write a byte order mark before the text. SentencePiece models, which are binary,
   // stay unchanged because no brace follows.
   if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);
-  ASSIGN_OR_RETURN(const Json config, ObjectBeside(file, kConfigFile, read));
+  ASSIGN_OR_RETURN(const Json config, ObjectBeside(file, kTokenizerConfigFile, read));
   if (!bytes.starts_with('{')) {
     return TokenizerFile{file, std::move(bytes), TokenContent(FieldOf(config, "eos_token"))};
   }

@@ -9,7 +9,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "formats/tokenizer_json_fields.h"
@@ -71,8 +70,9 @@ absl::Status AddSplit(const Json& split, const std::string& where, PieceScanner*
 absl::Status AddPreTokenizer(const Json& component, const std::string& where, PieceScanner* scanner,
                              bool* bytes) {
   const std::string type = TypeOf(component);
-  if (*bytes)
+  if (*bytes) {
     return UnsupportedTokenizer(where, absl::StrCat(type, " after ByteLevel"), "ByteLevel last");
+  }
   if (type == "Sequence") {
     const Json& parts = FieldOf(component, "pretokenizers");
     if (!parts.is_array() || parts.size() > 16) return Malformed(where, "a list of pretokenizers");
@@ -182,8 +182,9 @@ absl::Status ParseModel(const Json& root, const std::string& file, TokenizerJson
   // Files of older versions of the library have no type.
   const bool bpe = TypeOf(model) == "BPE" ||
                    (TypeOf(model).empty() && model.is_object() && model.contains("merges"));
-  if (!bpe)
+  if (!bpe) {
     return UnsupportedTokenizer(where, TypeOf(model).empty() ? "no type" : TypeOf(model), "BPE");
+  }
   RETURN_IF_ERROR(RequireUnset(
       model,
       {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback"},

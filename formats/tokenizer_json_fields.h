@@ -14,6 +14,9 @@ namespace braid {
 // Deepest nesting that is read.
 inline constexpr int kTokenizerJsonDeepestLevel = 12;
 
+// The file with a tokenizer's settings, beside that of its vocabulary.
+inline constexpr char kTokenizerConfigFile[] = "tokenizer_config.json";
+
 // The field of a stored tokenizer.json with what its other files say.
 inline constexpr char kBraidField[] = "braid";
 

@@ -77,12 +77,18 @@ std::string BootId() { return ReadId("/proc/sys/kernel/random/boot_id"); }
 // Copied images of machines and containers share an id; the host name distinguishes them.
 std::string Machine() { return absl::StrCat(ReadId("/etc/machine-id"), "/", HostName()); }
 
-std::string PidNamespace() {
+// Returns the namespace of a process, an id or "self"; empty when it cannot be read.
+std::string PidNamespace(const std::string& process = "self") {
   std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/ns/pid", error).string();
+  return std::filesystem::read_symlink("/proc/" + process + "/ns/pid", error).string();
 }
 
 }  // namespace
+
+bool IsOfThisContainer(int64_t pid) {
+  const std::string theirs = PidNamespace(absl::StrCat(pid));
+  return !theirs.empty() && theirs == PidNamespace();
+}
 
 std::string HostName() {
   char name[256] = {};

@@ -58,6 +58,9 @@ bool IsOfThisMachine(const ProcessIdentity& identity);
 // never collect its exit status.
 bool IsAlive(const ProcessIdentity& identity);
 
+// Returns whether the process with this id, as seen from here, is in the container of this process.
+bool IsOfThisContainer(int64_t pid);
+
 // Returns the argument vector of a process; empty when it has ended or is a kernel thread.
 std::vector<std::string> ProcessArguments(int64_t pid);
 

@@ -20,7 +20,8 @@ absl::Status RecordStopRequest(const RunDirectory& run, double now, const std::s
         absl::StrCat(run.root().string(),
                      ": the run has no process to stop: ", std::string(record.status().message())));
   }
-  // Two requests at a time would write the same temporary file. Where there are no locks, they may.
+  // Concurrent requests would write the same temporary file. A file system without locks does not
+  // prevent a request.
   const absl::StatusOr<FileLock> lock = FileLock::Take(run.root() / "stop.lock");
   const std::optional<StopRequest> first = ReadStopRequest(run);
   if (first && (first->reason.empty() || !reason.empty())) return absl::OkStatus();

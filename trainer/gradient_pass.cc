@@ -109,9 +109,8 @@ absl::StatusOr<TrainResult> RunMicroBatch(const PassStep& step, const MicroBatch
   BatchIdentity identity = {.seed = step.work.seed, .step = step.work.step};
   identity.first_visible = micro.first_visible;
   identity.numbers = micro.numbers;
-  if (!step.work.identities.empty()) {
-    identity.instances = std::span(step.work.identities).subspan(part.begin, part.end - part.begin);
-  }
+  const std::vector<int64_t> identities = SequenceIdentities(step.work, part.begin, part.end);
+  identity.instances = identities;
   if (MixesByBatch(step.model.config()) && !step.alone) {
     identity.sum_over_ranks = [&](std::span<double> values) {
       const ScopedPhase phase(Phase::kCommunication);
@@ -248,6 +247,16 @@ absl::Status NonFinite(const PassStep& step) {
 }
 
 }  // namespace
+
+std::vector<int64_t> SequenceIdentities(const RankBatch& work, int64_t begin, int64_t end) {
+  constexpr int kInstanceBits = 40;  // more than the instances of a dataset
+  if (work.instances.empty()) return {};
+  std::vector<int64_t> identities(work.instances.begin() + begin, work.instances.begin() + end);
+  for (int64_t i = begin; i < end && work.num_datasets > 0; ++i) {
+    identities[i - begin] += static_cast<int64_t>(work.datasets[i]) << kInstanceBits;
+  }
+  return identities;
+}
 
 // The loss is scaled by 1 / (tokens of the global batch) before backward, so gradients are those of
 // the mean over all tokens and no division follows the reduction. It is therefore independent of

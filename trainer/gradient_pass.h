@@ -49,8 +49,6 @@ struct RankBatch {
   int64_t step = 0;   // 0-based
   uint64_t seed = 0;  // the seed of the run, for routers with random numbers
   std::vector<int64_t> instances;
-  // Numbers by which random numbers are drawn: those of the instances, apart for each dataset.
-  std::vector<int64_t> identities;
   // The dataset of each instance.
   std::vector<int32_t> datasets;
   // The number of datasets of a mixture, whose losses are wanted; 0 without one.
@@ -62,6 +60,10 @@ struct RankBatch {
   // True if a loss or gradient that is not finite is an error.
   bool must_be_finite = true;
 };
+
+// Returns the numbers by which the sequences [begin, end) draw random numbers: those of their
+// instances, apart for each dataset of a mixture.
+std::vector<int64_t> SequenceIdentities(const RankBatch& work, int64_t begin, int64_t end);
 
 // Computes d(mean token loss over the global batch)/d(parameter) into model.gradients(), valid
 // where `reducer` puts sums: this rank's shard (ZERO_1) or everything (REPLICATED). Collective.

@@ -12,8 +12,6 @@
 namespace braid {
 namespace {
 
-constexpr int kInstanceBits = 40;  // more than the instances of a dataset
-
 absl::StatusOr<DataLoader> OpenInstances(const std::string& dataset_dir, const DatasetInfo& info) {
   const std::filesystem::path prefix = std::filesystem::path(dataset_dir) / "instances";
   ASSIGN_OR_RETURN(DataLoader loader, DataLoader::Open(prefix, info));
@@ -61,8 +59,6 @@ absl::StatusOr<RankBatch> TrainingData::Load(int64_t step, int rank, int world_s
   for (const MixtureSchedule::Item& item : schedule_->Items(step, rank, world_size)) {
     ASSIGN_OR_RETURN(sequences.emplace_back(), loaders_[item.dataset].Read(item.instance));
     work.instances.push_back(item.instance);
-    work.identities.push_back(item.instance +
-                              (static_cast<int64_t>(item.dataset) << kInstanceBits));
     work.datasets.push_back(item.dataset);
   }
   work.batch = loaders_[0].Assemble(sequences);

@@ -52,7 +52,7 @@ class Validation {
   // A domain and its windows, ascending.
   struct Domain {
     std::string dataset;      // empty for a run on one dataset
-    std::string dataset_key;  // the same
+    std::string dataset_key;  // empty for a run on one dataset
     std::string name;
     DataLoader loader;
     std::vector<int64_t> begins;   // where the packed sequences begin in the stream, and its end

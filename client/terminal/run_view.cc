@@ -84,8 +84,9 @@ std::string State(const v1::Run& run) {
   if (run.attempts() > 1) absl::StrAppend(&text, ", attempt ", run.attempts());
   if (!run.scheduler_job().empty()) absl::StrAppend(&text, ", job ", run.scheduler_job());
   // Callers without a token have the name "local".
-  if (!run.principal().empty() && run.principal() != "local")
+  if (!run.principal().empty() && run.principal() != "local") {
     absl::StrAppend(&text, ", launched by ", run.principal());
+  }
   return text;
 }
 

@@ -57,14 +57,14 @@ Observation ObserveRun(const RunDirectory& run, const RunFiles& files, double cr
   seen.attendance = AttendanceOf(process, is_live, supervisor_is_live);
   if (files.newest) seen.recorded = files.newest->state();
   // The supervisor of a new launch that is dead on another machine will not record its first event.
-  // One that may still be starting there will.
+  // Right after the launch it may still be starting.
+  const bool is_newer = HasNewLaunch(process, files.nonce);
   const bool starts_elsewhere =
-      process.ok() && !IsOfThisMachine(process->identity) &&
+      is_newer && !IsOfThisMachine(process->identity) &&
       std::abs(now - process->launched_at) < DecisionLimits().launch_grace_seconds;
   seen.new_launch =
       HasEnded(seen.recorded) && process.ok() && process->nonce != files.nonce &&
-      (supervisor_is_live || ((IsOfThisMachine(process->identity) || starts_elsewhere) &&
-                              HasNewLaunch(process, files.nonce)));
+      (supervisor_is_live || starts_elsewhere || (is_newer && IsOfThisMachine(process->identity)));
   if (seen.new_launch && starts_elsewhere) seen.attendance = Attendance::kAttended;
   if (!process.ok()) {
     seen.launch_seconds = now - created;

@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <optional>
-#include <string>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "runs/process_identity.h"
@@ -57,11 +55,8 @@ bool IsRankOf(const std::vector<std::string>& arguments, const std::string& run_
 // paths as those of its host.
 bool IsOwn(int64_t pid) {
   struct stat status;
-  const std::string process = absl::StrCat("/proc/", pid);
-  if (stat(process.c_str(), &status) != 0 || status.st_uid != geteuid()) return false;
-  std::error_code error;
-  const auto own = std::filesystem::read_symlink("/proc/self/ns/pid", error);
-  return !error && std::filesystem::read_symlink(process + "/ns/pid", error) == own;
+  return stat(absl::StrCat("/proc/", pid).c_str(), &status) == 0 && status.st_uid == geteuid() &&
+         IsOfThisContainer(pid);
 }
 
 }  // namespace

@@ -18,31 +18,23 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kSettingsDeepestLevel = 12;
-constexpr char kTokenizerConfig[] = "tokenizer_config.json";
-
-// Returns a field; null if `object` has none.
-Json SettingOf(const Json& object, const char* name) {
-  return object.is_object() && object.contains(name) ? object[name] : Json();
-}
-
 // Reads tokenizer_config.json; null when there is none.
 absl::StatusOr<Json> ReadTokenizerConfig(const std::filesystem::path& tokenizer) {
-  const std::filesystem::path path = tokenizer.parent_path() / kTokenizerConfig;
+  const std::filesystem::path path = tokenizer.parent_path() / kTokenizerConfigFile;
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return Json();
   RETURN_IF_ERROR(text.status());
-  return ParseStrictJsonObject(*text, kSettingsDeepestLevel, path);
+  return ParseStrictJsonObject(*text, kTokenizerJsonDeepestLevel, path);
 }
 
 // Returns the token that a post-processor of tokenizer.json puts before a text.
 std::optional<std::string> TokenBeforeText(const Json& processor) {
-  for (const Json& part : SettingOf(processor, "processors")) {
+  for (const Json& part : FieldOf(processor, "processors")) {
     if (std::optional<std::string> token = TokenBeforeText(part)) return token;
   }
-  const Json single = SettingOf(processor, "single");
+  const Json& single = FieldOf(processor, "single");
   if (!single.is_array() || single.empty()) return std::nullopt;
-  return TokenContent(SettingOf(SettingOf(single[0], "SpecialToken"), "id"));
+  return TokenContent(FieldOf(FieldOf(single[0], "SpecialToken"), "id"));
 }
 
 // Returns the text of the field chat_template; nullopt without one.
@@ -51,8 +43,8 @@ std::optional<std::string> JinjaOf(const Json& field) {
   if (field.is_string()) return field.get<std::string>();
   if (!field.is_array() || field.empty()) return std::nullopt;
   for (const Json& named : field) {
-    const Json text = SettingOf(named, "template");
-    if (SettingOf(named, "name") == Json("default") && text.is_string()) {
+    const Json& text = FieldOf(named, "template");
+    if (FieldOf(named, "name") == Json("default") && text.is_string()) {
       return text.get<std::string>();
     }
   }
@@ -65,23 +57,23 @@ absl::StatusOr<std::optional<std::string>> ReadChatJinja(const std::filesystem::
   if (text.ok()) return *std::move(text);
   if (!absl::IsNotFound(text.status())) return text.status();
   ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(tokenizer));
-  return JinjaOf(SettingOf(config, "chat_template"));
+  return JinjaOf(FieldOf(config, "chat_template"));
 }
 
 }  // namespace
 
 absl::StatusOr<v1::StartToken> StartTokenOf(const TokenizerFile& file, const Tokenizer& parsed) {
   ASSIGN_OR_RETURN(const Json config, ReadTokenizerConfig(file.path));
-  const Json stated = SettingOf(config, "add_bos_token");
+  const Json& stated = FieldOf(config, "add_bos_token");
   if (stated == Json(false)) return v1::START_WITH_NONE;
   const bool named_eos =
-      TokenContent(SettingOf(config, "bos_token")) == parsed.Piece(parsed.eos_id());
+      TokenContent(FieldOf(config, "bos_token")) == parsed.Piece(parsed.eos_id());
   if (named_eos && stated == Json(true)) return v1::START_WITH_EOS;
   if (parsed.bos_id() < 0) return v1::START_WITH_NONE;
   if (stated == Json(true) || !file.bytes.starts_with('{')) return v1::START_WITH_BOS;
   ASSIGN_OR_RETURN(const Json json,
-                   ParseStrictJsonObject(file.bytes, kSettingsDeepestLevel, file.path));
-  const auto first = TokenBeforeText(SettingOf(json, "post_processor"));
+                   ParseStrictJsonObject(file.bytes, kTokenizerJsonDeepestLevel, file.path));
+  const auto first = TokenBeforeText(FieldOf(json, "post_processor"));
   if (first != parsed.Piece(parsed.bos_id())) return v1::START_WITH_NONE;
   return parsed.bos_id() == parsed.eos_id() ? v1::START_WITH_EOS : v1::START_WITH_BOS;
 }

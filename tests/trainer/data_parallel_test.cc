@@ -177,7 +177,6 @@ RankBatch WorkWithBadToken(int rank) {
   work.step = 8;
   const std::vector<std::vector<int32_t>> sequences = {{3, 4, 5, 6}, {3, rank == 1 ? 63 : 7, 5, 6}};
   work.instances = rank == 1 ? std::vector<int64_t>{12, 21} : std::vector<int64_t>{5, 6};
-  work.identities = work.instances;
   work.batch = MakeBatch(sequences, 32, 2);
   return work;
 }

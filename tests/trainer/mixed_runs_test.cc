@@ -8,12 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "runs/run_spec.h"
-#include "tests/base/largest_difference.h"
 #include "tests/trainer/finetuning_fixture.h"
-#include "trainer/gradient_pass.h"
-#include "trainer/parallel/gradient_reducer.h"
-#include "trainer/parallel/threaded_communicator.h"
-#include "trainer/training_data.h"
 #include "trainer/training_state.h"
 
 namespace braid {

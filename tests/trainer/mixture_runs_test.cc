@@ -15,6 +15,7 @@
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
 #include "tests/trainer/tiny_run.h"
+#include "trainer/gradient_pass.h"
 #include "trainer/training_data.h"
 #include "trainer/validation.h"
 
@@ -191,11 +192,12 @@ TEST_F(MixtureRunTest, InstancesOfDatasetsHaveTheirOwnIdentities) {
   std::set<int64_t> identities;
   for (int64_t step = 0; step < 40; ++step) {
     const RankBatch work = data.Load(step, 0, 1).value();
+    const std::vector<int64_t> ids = SequenceIdentities(work, 0, work.batch.batch_size);
     for (size_t i = 0; i < work.instances.size(); ++i) {
       instances.insert({work.datasets[i], work.instances[i]});
-      identities.insert(work.identities[i]);
+      identities.insert(ids[i]);
       if (work.datasets[i] > 0) continue;
-      EXPECT_EQ(work.identities[i], work.instances[i]);
+      EXPECT_EQ(ids[i], work.instances[i]);
     }
   }
   EXPECT_EQ(identities.size(), instances.size());

@@ -12,13 +12,18 @@
 #include <faiss/index_io.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/file_error.h"
@@ -113,9 +118,7 @@ faiss::IndexIVF* IvfPartOf(faiss::Index* index) {
 }
 
 // Returns whether an index has a graph of its vectors or of its centroids.
-bool HasGraph(const std::string& factory) {
-  return absl::StrContains(factory, "HNSW") || absl::StrContains(factory, "NSG");
-}
+bool HasGraph(const std::string& factory) { return absl::StrContains(factory, "HNSW"); }
 
 class FaissVectorIndex final : public VectorIndex {
  public:
@@ -198,7 +201,31 @@ class FaissVectorIndex final : public VectorIndex {
   const bool has_graph_;
 };
 
+// The names in index strings whose indexes are supported. With others FAISS may end the process or
+// never return: lattices (ZnLattice) of more parts than dimensions, and graphs (NSG) of few or of
+// equal vectors.
+constexpr const char* kParts[] = {"Flat", "IVF",  "HNSW", "PQ", "SQ",    "OPQ",
+                                  "PCA",  "PCAR", "PCAW", "RR", "IDMap", "RFlat",
+                                  "SQfp", "x",    "np",   "fs", "fsr"};
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+absl::Status CheckParts(const std::string& factory) {
+  for (size_t i = 0; i < factory.size();) {
+    size_t end = i;
+    while (end < factory.size() && absl::ascii_isalpha(factory[end])) ++end;
+    const std::string name = factory.substr(i, end - i);
+    const char next = end < factory.size() ? factory[end] : ',';
+    const bool known = name.empty() || std::ranges::find(kParts, name) != std::end(kParts);
+    if (!known || !(IsDigit(next) || next == ',' || next == '_')) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "index \"", factory, "\": got ", known ? std::string(1, next) : name,
+          ", expected numbers, commas, underscores and ", absl::StrJoin(kParts, ", ")));
+    }
+    i = end + 1;
+  }
+  return absl::OkStatus();
+}
 
 // Validates numbers in an index string: FAISS divides by some of them and allocates by others
 // before it checks them.
@@ -214,10 +241,12 @@ absl::Status CheckNumbers(const std::string& factory) {
     const int number = too_long ? 0 : std::stoi(factory.substr(i, end - i));
     const bool is_bits = i > 0 && factory[i - 1] == 'x' && absl::StrContains(factory, "PQ");
     const int most = is_bits ? kMaxBits : kMaxSize;
-    if (number == 0 || number > most) {
-      return absl::InvalidArgumentError(absl::StrCat("index \"", factory, "\": got ",
-                                                     factory.substr(i, end - i),
-                                                     ", expected at least 1 and at most ", most));
+    // The levels of a graph with one link per vector have no limit.
+    const int least = absl::EndsWith(factory.substr(0, i), "HNSW") ? 2 : 1;
+    if (number < least || number > most) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("index \"", factory, "\": got ", factory.substr(i, end - i),
+                       ", expected at least ", least, " and at most ", most));
     }
     i = end;
   }
@@ -236,6 +265,7 @@ absl::Status CheckFactory(int32_t d, const std::string& factory) {
         absl::StrCat("index string: got ", factory.size(),
                      " characters, expected one such as \"Flat\" or \"IVF1024,Flat\""));
   }
+  RETURN_IF_ERROR(CheckParts(factory));
   return CheckNumbers(factory);
 }
 

@@ -139,6 +139,14 @@ TEST(VectorIndexTest, RejectsInvalidIndexes) {
        {"", "nonsense", "PQ0", "PQ3", "IVF0,Flat", "IVF99999999999,Flat", "PQ4x64", "OPQ0,Flat"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(8, factory).status())) << factory;
   }
+  // FAISS crashes on these, or never returns, for some numbers of vectors.
+  for (const char* factory :
+       {"ZnLattice1000x10_4", "SQ4,Refine(ZnLattice1000x10_4)", "NSG16", "NSG32,Flat",
+        "IVF4_NSG4,Flat", "HNSW1", "IVF8_HNSW1,Flat", "IVF4(PQ4x4),Flat"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(8, factory).status())) << factory;
+  }
+  EXPECT_THAT(VectorIndex::Create(8, "NSG16").status().message(),
+              testing::HasSubstr("got NSG, expected numbers, commas, underscores and Flat, IVF"));
   EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(0, "Flat").status()));
 }
 

@@ -52,7 +52,7 @@ class ChatTokenWriter {
   }
 
   void Answer(const std::string& text) {
-    const JoinedTokens pair = EncodeJoined(encode_, context_, std::span(&text, 1));
+    const JoinedTokens pair = EncodeExactly(encode_, context_, text);
     context_.clear();
     Append(pair.context);
     // The first target needs a token before it.

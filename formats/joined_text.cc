@@ -23,4 +23,17 @@ JoinedTokens EncodeJoined(absl::FunctionRef<std::vector<int32_t>(std::string_vie
   return joined;
 }
 
+JoinedTokens EncodeExactly(absl::FunctionRef<std::vector<int32_t>(std::string_view)> encode,
+                           std::string_view context, const std::string& continuation) {
+  std::string kept(context);
+  absl::StripTrailingAsciiWhitespace(&kept);
+  JoinedTokens joined;
+  joined.context = encode(kept);
+  const std::vector<int32_t> whole = encode(std::string(context) + continuation);
+  const auto [end, rest] = std::ranges::mismatch(joined.context, whole);
+  joined.context.erase(end, joined.context.end());
+  joined.continuations.emplace_back(rest, whole.end());
+  return joined;
+}
+
 }  // namespace braid

@@ -1,5 +1,5 @@
-// Tokenization of a text and its continuation, by one rule for evaluation, training on answers and
-// generation.
+// Tokenization of a text and its continuation: by the rule of lm-evaluation-harness for evaluation
+// and generation, and exactly for training on answers.
 #ifndef BRAID_FORMATS_JOINED_TEXT_H_
 #define BRAID_FORMATS_JOINED_TEXT_H_
 
@@ -25,6 +25,12 @@ struct JoinedTokens {
 // that merges into the context's tokens is the last token of both.
 JoinedTokens EncodeJoined(absl::FunctionRef<std::vector<int32_t>(std::string_view)> encode,
                           std::string_view context, std::span<const std::string> continuations);
+
+// Returns encode(context + continuation), divided where encode(context) ends, as above. If a token
+// joins characters of both, as in "exp" + "erts", the division is before the first token in which
+// the two encodings differ, so that the tokens always spell the text.
+JoinedTokens EncodeExactly(absl::FunctionRef<std::vector<int32_t>(std::string_view)> encode,
+                           std::string_view context, const std::string& continuation);
 
 }  // namespace braid
 

@@ -63,6 +63,26 @@ SupervisedRecord Conversation() {
                     {ChatRole::kAssistant, "the answer is 7"}}};
 }
 
+TEST_F(ExampleEncoderTest, TokensSpellThePromptAndAnswerWhereverTheyMeet) {
+  const std::string text = "Question: is the sentence positive? Answer: negative.";
+  for (const std::string& bytes : {SentencePieceBytes(), ChatTokenizerBytes()}) {
+    Use(bytes);
+    Tokens whole = tokenizer_->Encode(text);
+    whole.insert(whole.begin(), tokenizer_->eos_id());
+    whole.push_back(tokenizer_->eos_id());
+    for (size_t cut = 1; cut < text.size(); ++cut) {
+      const SupervisedRecord record = {.place = "a:1",
+                                       .turns = {{ChatRole::kUser, text.substr(0, cut)},
+                                                 {ChatRole::kAssistant, text.substr(cut)}},
+                                       .literal = true};
+      const EncodedExample example = Encode(record, Options("plain"));
+      EXPECT_EQ(example.tokens, whole) << cut;
+      // The answer is within the targets, which may begin with the end of the prompt.
+      EXPECT_THAT(Text(example, 0), testing::HasSubstr(text.substr(cut + 1))) << cut;
+    }
+  }
+}
+
 TEST_F(ExampleEncoderTest, PromptAndAnswerJoinAsInEvaluation) {
   TextCodec codec;
   codec.encode = [&](std::string_view text) { return tokenizer_->Encode(text); };

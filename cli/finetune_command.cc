@@ -36,7 +36,7 @@ double TargetShareOf(const FinetuneData& data) {
          static_cast<double>(positions);
 }
 
-// Returns the mean number of keys that attention sees from a position, as MeanVisibleKeys counts
+// Returns the mean number of keys that attention sees from a position, as MeansOf counts
 // them in training: those of its example and, with the mask DOCUMENT, of its document.
 double VisibleKeysOf(const FinetuneData& data, const v1::ModelConfig& model) {
   const bool documents = model.attention_mask() == v1::DOCUMENT;

@@ -116,8 +116,9 @@ void FillMemory(const v1::ModelConfig& model, const v1::ForecastRequest& request
 // Returns the FLOPs per token, averaged over the steps of a run whose active experts grow.
 ModelFlops MeanFlops(const v1::ModelConfig& model, const v1::ForecastRequest& request) {
   const auto flops_of = [&](const v1::ModelConfig& config) {
-    return FlopsPerToken(config, request.finetuning(), request.mean_visible_keys(),
-                         request.target_share());
+    return FlopsPerToken(
+        config, request.finetuning(),
+        {.visible_keys = request.mean_visible_keys(), .target_share = request.target_share()});
   };
   if (!request.has_growth()) return flops_of(model);
   const ExpertGrowth growth = GrowthOf(request.growth(), request.num_steps());

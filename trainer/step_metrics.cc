@@ -3,14 +3,59 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "base/process_memory.h"
+#include "model/config/document_config.h"
+#include "model/config/inference_experts.h"
+#include "model/config/segment_starts.h"
 #include "runs/batch_spec.h"
 
 namespace braid {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
+
+// A position sees the keys before it and itself. Half a key less makes a whole sequence L / 2, as
+// in ModelFlops.
+double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model) {
+  const auto positions = static_cast<int64_t>(batch.inputs.size());
+  const bool documents = model.attention_mask() == v1::DOCUMENT;
+  if (positions == 0 || (batch.first_visible.empty() && !documents)) {
+    return 0.5 * model.sequence_length();
+  }
+  const int64_t length = positions / batch.batch_size;
+  double keys = 0;
+  int64_t first = 0;  // that the position sees
+  for (int64_t i = 0; i < positions; ++i) {
+    const int64_t t = i % length;
+    if (t == 0 || (documents && batch.inputs[i - 1] == model.document_end())) first = t;
+    if (!batch.first_visible.empty()) first = std::max<int64_t>(first, batch.first_visible[i]);
+    keys += static_cast<double>(t - first) + 0.5;
+  }
+  return keys / static_cast<double>(positions);
+}
+
+double TargetShare(const Batch& batch) {
+  if (batch.first_visible.empty()) return 1;
+  const auto counted = std::ranges::count_if(batch.targets, [](int32_t t) { return t >= 0; });
+  return static_cast<double>(counted) / static_cast<double>(batch.targets.size());
+}
+
+// Returns the segments per position, or nothing if they do not depend on the batch.
+std::optional<double> MeanSegments(const Batch& batch, const v1::ModelConfig& model) {
+  const auto positions = static_cast<int64_t>(batch.inputs.size());
+  if (positions == 0 || !CutsAtDocuments(model.routing())) return std::nullopt;
+  const int64_t length = positions / batch.batch_size;
+  size_t count = 0;
+  for (int64_t b = 0; b < batch.batch_size; ++b) {
+    SegmentStarts segments(model);
+    segments.Append(std::span(batch.inputs).subspan(b * length, length));
+    count += segments.starts().size();
+  }
+  return static_cast<double>(count) / static_cast<double>(positions);
+}
 
 }  // namespace
 
@@ -50,30 +95,12 @@ v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds) {
   return times;
 }
 
-// A position sees the keys before it and itself. Half a key less makes a whole sequence L / 2, as
-// in ModelFlops.
-double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model) {
-  const auto positions = static_cast<int64_t>(batch.inputs.size());
-  const bool documents = model.attention_mask() == v1::DOCUMENT;
-  if (positions == 0 || (batch.first_visible.empty() && !documents)) {
-    return 0.5 * model.sequence_length();
-  }
-  const int64_t length = positions / batch.batch_size;
-  double keys = 0;
-  int64_t first = 0;  // that the position sees
-  for (int64_t i = 0; i < positions; ++i) {
-    const int64_t t = i % length;
-    if (t == 0 || (documents && batch.inputs[i - 1] == model.document_end())) first = t;
-    if (!batch.first_visible.empty()) first = std::max<int64_t>(first, batch.first_visible[i]);
-    keys += static_cast<double>(t - first) + 0.5;
-  }
-  return keys / static_cast<double>(positions);
-}
-
-double TargetShare(const Batch& batch) {
-  if (batch.first_visible.empty()) return 1;
-  const auto counted = std::ranges::count_if(batch.targets, [](int32_t t) { return t >= 0; });
-  return static_cast<double>(counted) / static_cast<double>(batch.targets.size());
+DataMeans MeansOf(const Batch& batch, const GradientPass& pass, const v1::ModelConfig& model) {
+  DataMeans means = {.visible_keys = MeanVisibleKeys(batch, model),
+                     .target_share = TargetShare(batch),
+                     .segments = MeanSegments(batch, model)};
+  if (HasVaryingExperts(model) && pass.num_tokens > 0) means.active_experts = pass.active_experts;
+  return means;
 }
 
 double MeasuredTokens(const v1::RunSpec& spec, const RankBatch& work, const GradientPass& pass) {

@@ -24,13 +24,10 @@ v1::StepMetrics MetricsOfStep(const GradientPass& pass, const TrainingState& bef
 // step_seconds.
 v1::StepTimes StepTimesOf(const PhaseSeconds& spent, double step_seconds);
 
-// Returns the mean number of keys that a position of `batch` attends to: L / 2 if neither a
-// DOCUMENT mask nor supervised examples limit it, and for an empty batch.
-double MeanVisibleKeys(const Batch& batch, const v1::ModelConfig& model);
-
-// Returns the share of the tokens of `batch` that MeasuredTokens counts which have a target: 1
-// unless the batch is supervised.
-double TargetShare(const Batch& batch);
+// Returns the means on which the FLOPs of a pass over `batch` depend. Keys are L / 2 if neither a
+// DOCUMENT mask nor supervised examples limit them, and for an empty batch. The share of targets
+// refers to the tokens that MeasuredTokens counts: 1 unless the batch is supervised.
+DataMeans MeansOf(const Batch& batch, const GradientPass& pass, const v1::ModelConfig& model);
 
 // Returns the tokens of the global batch by which the speed of a step is measured: those that
 // `pass` predicted, but all positions of a supervised batch, since all of them pass through the

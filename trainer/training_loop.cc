@@ -288,9 +288,8 @@ absl::StatusOr<v1::StepMetrics> TrainingLoop::Step() {
   metrics.set_tokens_per_second(MeasuredTokens(spec_, work, pass) /
                                 std::max(metrics.step_seconds(), 1e-9));
   const v1::ModelConfig& model = state_.model->config();
-  meter_.Complete(FlopsPerToken(model, state_.model->finetuning(),
-                                MeanVisibleKeys(work.batch, model), TargetShare(work.batch)),
-                  &metrics);
+  meter_.Complete(
+      FlopsPerToken(model, state_.model->finetuning(), MeansOf(work.batch, pass, model)), &metrics);
   heartbeat_.CompleteStep(state_.step, metrics.step_seconds() - metrics.times().communication());
   return metrics;
 }

@@ -42,7 +42,7 @@ double ChoicePasses(int64_t decisions, int64_t experts) {
   return static_cast<double>(capacity) / static_cast<double>(decisions);
 }
 
-RouterRates RatesOf(const v1::ModelConfig& config) {
+RouterRates RatesOf(const v1::ModelConfig& config, const DataMeans& data) {
   const int64_t length = config.sequence_length(), experts = config.routing().num_experts();
   const int64_t segments = length / config.routing().segment_length();
   const auto per_position = [&](int64_t count) {
@@ -50,7 +50,8 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
   };
   switch (config.routing().router()) {
     case v1::CAUSAL_SEGMENT:
-      return {1.0 / static_cast<double>(experts), per_position(segments), 0};
+      return {1.0 / static_cast<double>(experts), data.segments.value_or(per_position(segments)),
+              0};
     case v1::PREFIX: {
       // The first segment has its own average; all others share one.
       const int64_t merges = std::min<int64_t>(2, segments);
@@ -64,8 +65,8 @@ RouterRates RatesOf(const v1::ModelConfig& config) {
       const v1::TokenRouting& token = config.routing().token();
       const bool scored =
           token.gate() != v1::TokenRouting::RANDOM && token.gate() != v1::TokenRouting::HASH;
-      return {static_cast<double>(token.active_experts()) / static_cast<double>(experts), 0,
-              scored ? 1.0 : 0.0};
+      const double active = data.active_experts.value_or(token.active_experts());
+      return {active / static_cast<double>(experts), 0, scored ? 1.0 : 0.0};
     }
     default:
       return {};
@@ -186,15 +187,15 @@ double PartialBackward(const v1::ModelConfig& config, const v1::Finetuning& fine
 }  // namespace
 
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning,
-                         std::optional<double> mean_keys, double target_share) {
-  const RouterRates rates = RatesOf(resolved);
-  const double keys = mean_keys.value_or(0.5 * resolved.sequence_length());
+                         const DataMeans& data) {
+  const RouterRates rates = RatesOf(resolved, data);
+  const double keys = data.visible_keys.value_or(0.5 * resolved.sequence_length());
   const std::vector<double> mixed = MixedPasses(resolved);
   const std::vector<TrainedWork> trained = TrainedWorkOf(resolved, finetuning, rates);
   const bool partial = IsPartial(finetuning);
   const BackwardReach reach = BackwardReachOf(resolved, finetuning);
   // The head counts whether tied or not; an embedding lookup is not a product.
-  const double head = target_share * static_cast<double>(resolved.d_model()) *
+  const double head = data.target_share * static_cast<double>(resolved.d_model()) *
                       static_cast<double>(HeadWidth(resolved));
   double forward = head + MixingGateSize(resolved);
   double merged = 0, spread = 0;  // averages of experts, and of their size in backward

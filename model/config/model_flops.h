@@ -32,13 +32,26 @@ struct ModelFlops {
   double total() const { return active() + merge(); }
 };
 
+// Means over the positions of the data on which the FLOPs of a model depend. By default, sequences
+// are full, each one document, with a target at every position.
+struct DataMeans {
+  // Keys that attention sees from a position, which the attention mask DOCUMENT and packed examples
+  // lower; by default half of the sequence.
+  std::optional<double> visible_keys = std::nullopt;
+  // Share of positions that have a target; others need no head. What the last layer saves where few
+  // have one is not subtracted.
+  double target_share = 1;
+  // Segments per position, which documents increase with segment_boundaries DOCUMENT; by default
+  // 1 / segment_length.
+  std::optional<double> segments = std::nullopt;
+  // Experts that a position passes through, where their number varies (HasVaryingExperts); by
+  // default the number that training aims at.
+  std::optional<double> active_experts = std::nullopt;
+};
+
 // Returns the FLOPs per token of a configuration from ResolveModelConfig. `finetuning` is resolved.
-// `mean_keys` is the mean number of keys that attention sees from a position, which the attention
-// mask DOCUMENT and packed examples lower, in a way that depends on the data; by default half of
-// the sequence. `target_share` is the share of positions that have a target; others need no head.
-// What the last layer saves where few have one is not subtracted.
 ModelFlops FlopsPerToken(const v1::ModelConfig& resolved, const v1::Finetuning& finetuning = {},
-                         std::optional<double> mean_keys = {}, double target_share = 1);
+                         const DataMeans& data = {});
 
 }  // namespace braid
 

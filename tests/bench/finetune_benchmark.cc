@@ -228,7 +228,9 @@ double ChoosingFlops(const Settings& s, const v1::ModelConfig& plain,
   const double targets = 1 - std::ranges::count(examples.targets, -1) / size;
   // The attention within examples is negligible.
   const auto flops = [&](const v1::ModelConfig& config) {
-    return FlopsPerToken(config, AdaptersFrom(s, config, 0), /*mean_keys=*/0, targets).active();
+    return FlopsPerToken(config, AdaptersFrom(s, config, 0),
+                         {.visible_keys = 0, .target_share = targets})
+        .active();
   };
   // Those of mixed layers are for other layers alone.
   return 1 + others * (flops(GatedConfig(plain, false)) / flops(plain) - 1);

@@ -61,32 +61,56 @@ TEST(StepMeterTest, PositionsSeeTheirDocumentsOrExamples) {
   v1::ModelConfig config;
   config.set_preset("tiny");
   config = ResolveModelConfig(config).value();
+  const auto keys_of = [&](const Batch& of) { return *MeansOf(of, {}, config).visible_keys; };
   Batch batch{.inputs = {5, 9, 7, 5, 5, 6, 7, 9},
               .targets = {},
               .batch_size = 2,
               .lengths = {},
               .target_counts = {},
               .first_visible = {}};
-  EXPECT_EQ(MeanVisibleKeys(batch, config), .5 * config.sequence_length());
+  EXPECT_EQ(keys_of(batch), .5 * config.sequence_length());
   config.set_attention_mask(v1::DOCUMENT);
   config.set_document_end(9);
   // Documents of 2 and 2 tokens, and one of 4: half of their squares.
-  EXPECT_EQ(MeanVisibleKeys(batch, config), (2 + 2 + 8) / 8.0);
+  EXPECT_EQ(keys_of(batch), (2 + 2 + 8) / 8.0);
   batch.first_visible = {0, 0, 0, 3, 0, 1, 1, 1};  // 3 and 1; 1 and 3
   // Documents end within examples: 2, 1 and 1; 1 and 3.
-  EXPECT_EQ(MeanVisibleKeys(batch, config), (2 + .5 + .5 + .5 + 4.5) / 8.0);
+  EXPECT_EQ(keys_of(batch), (2 + .5 + .5 + .5 + 4.5) / 8.0);
   config.clear_attention_mask();
-  EXPECT_EQ(MeanVisibleKeys(batch, config), 2 * (4.5 + .5) / 8.0);
-  EXPECT_EQ(MeanVisibleKeys({}, config), .5 * config.sequence_length());
+  EXPECT_EQ(keys_of(batch), 2 * (4.5 + .5) / 8.0);
+  EXPECT_EQ(keys_of({}), .5 * config.sequence_length());
 }
 
 TEST(StepMeterTest, TargetShareCountsSupervisedPositionsWithTarget) {
   Batch batch;
-  EXPECT_EQ(TargetShare(batch), 1);
+  EXPECT_EQ(MeansOf(batch, {}, {}).target_share, 1);
   batch.targets = {3, 0, 5, -1};  // The last instance may be short.
-  EXPECT_EQ(TargetShare(batch), 1);
+  EXPECT_EQ(MeansOf(batch, {}, {}).target_share, 1);
   batch.first_visible = {0, 0, 0, 0};
-  EXPECT_EQ(TargetShare(batch), .75);
+  EXPECT_EQ(MeansOf(batch, {}, {}).target_share, .75);
+}
+
+TEST(StepMeterTest, SegmentsOfDocumentsAndExpertsInUseAreCounted) {
+  v1::ModelConfig config;
+  config.set_preset("tiny/8E");
+  config = ResolveModelConfig(config).value();
+  const Batch batch{.inputs = {5, 9, 7, 5, 5, 6, 7, 9},
+                    .targets = {},
+                    .batch_size = 2,
+                    .lengths = {},
+                    .target_counts = {},
+                    .first_visible = {}};
+  const GradientPass pass{.num_tokens = 8, .active_experts = 1.5};
+  EXPECT_EQ(MeansOf(batch, pass, config).segments, std::nullopt);
+  EXPECT_EQ(MeansOf(batch, pass, config).active_experts, std::nullopt);
+  config.mutable_routing()->set_segment_length(3);
+  config.mutable_routing()->set_segment_boundaries(v1::RoutingConfig::DOCUMENT);
+  config.set_document_end(9);
+  // At 0 and after the 9 at 1; at 0 and 3. No document begins after the last position.
+  EXPECT_EQ(MeansOf(batch, pass, config).segments, 4 / 8.0);
+  config.mutable_routing()->set_router(v1::TOKEN_CHOICE);
+  config.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::RELU);
+  EXPECT_EQ(MeansOf(batch, pass, config).active_experts, 1.5);
 }
 
 TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
@@ -98,7 +122,9 @@ TEST(StepMeterTest, RunsWithAdaptersReportTheirOwnArithmetic) {
   ASSERT_TRUE(run.WriteSpec(spec).ok());
   ASSERT_TRUE(TrainAlone(run, spec).ok());
   const auto flops_with = [&](double keys, double target_share) {
-    return FlopsPerToken(spec.model(), spec.finetuning(), keys, target_share).total();
+    return FlopsPerToken(spec.model(), spec.finetuning(),
+                         {.visible_keys = keys, .target_share = target_share})
+        .total();
   };
   const auto steps = run.ReadMetrics(0).value();
   ASSERT_FALSE(steps.empty());

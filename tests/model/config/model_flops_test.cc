@@ -195,22 +195,46 @@ TEST(ModelFlopsTest, BothPassesOfAConsistencyLossCount) {
 TEST(ModelFlopsTest, AttentionCountsTheKeysThatPositionsSee) {
   const v1::ModelConfig config = Small(v1::DENSE, 1);
   const double whole = FlopsPerToken(config).forward;
-  EXPECT_NEAR(FlopsPerToken(config, {}, 12).forward, whole, 1e-9);
+  EXPECT_NEAR(FlopsPerToken(config, {}, {.visible_keys = 12}).forward, whole, 1e-9);
   // Scores and values of three layers with 8 queries.
-  EXPECT_NEAR(whole - FlopsPerToken(config, {}, 4).forward, 2 * 2 * 3 * 8 * (12 - 4), 1e-9);
+  EXPECT_NEAR(whole - FlopsPerToken(config, {}, {.visible_keys = 4}).forward,
+              2 * 2 * 3 * 8 * (12 - 4), 1e-9);
+}
+
+TEST(ModelFlopsTest, MergingCountsTheSegmentsOfDocuments) {
+  const v1::ModelConfig config = Small(v1::CAUSAL_SEGMENT, 4);
+  const ModelFlops fixed = FlopsPerToken(config);
+  // As many segments again, each with its own average of all experts.
+  const double twice = 2.0 / config.routing().segment_length();
+  const ModelFlops by_document = FlopsPerToken(config, {}, {.segments = twice});
+  EXPECT_NEAR(by_document.merge(), 2 * fixed.merge(), 1e-9);
+  EXPECT_EQ(by_document.active(), fixed.active());
+}
+
+TEST(ModelFlopsTest, GatesOfVaryingWidthCountTheExpertsInUse) {
+  v1::ModelConfig config = Small(v1::TOKEN_CHOICE, 4);
+  v1::TokenRouting* token = config.mutable_routing()->mutable_token();
+  const auto flops = [&](double active) {
+    token->set_active_experts(static_cast<int32_t>(active));
+    return FlopsPerToken(config);
+  };
+  const ModelFlops three = flops(3), one = flops(1);
+  EXPECT_GT(three.total(), one.total());
+  EXPECT_NEAR(FlopsPerToken(config, {}, {.active_experts = 3}).total(), three.total(), 1e-9);
 }
 
 TEST(ModelFlopsTest, TheHeadCountsPositionsWithTarget) {
   const v1::ModelConfig config = Small(v1::DENSE, 1);
-  const ModelFlops all = FlopsPerToken(config), half = FlopsPerToken(config, {}, {}, .5);
+  const ModelFlops all = FlopsPerToken(config),
+                   half = FlopsPerToken(config, {}, {.target_share = .5});
   const double head = 2.0 * config.d_model() * config.vocab_size();
   EXPECT_NEAR(all.forward - half.forward, .5 * head, 1e-9);
   EXPECT_NEAR(all.backward - half.backward, head, 1e-9);
   // Adapters need the head's gradient with respect to its input only.
   const v1::Finetuning adapters = QueryAndValueAdapters(config, 2, 0);
-  EXPECT_NEAR(
-      FlopsPerToken(config, adapters).backward - FlopsPerToken(config, adapters, {}, .5).backward,
-      .5 * head, 1e-9);
+  EXPECT_NEAR(FlopsPerToken(config, adapters).backward -
+                  FlopsPerToken(config, adapters, {.target_share = .5}).backward,
+              .5 * head, 1e-9);
 }
 
 // The 7B of the paper: 6 N and attention.

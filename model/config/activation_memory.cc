@@ -34,8 +34,15 @@ struct LayerShape {
   // TOKEN_CHOICE: experts, the most that a token uses (the gate RELU may choose them all), and the
   // units of one; 0 otherwise.
   int64_t experts, active, units;
+  // Saved per token by a gate for its scores, beside its input.
+  int64_t gate;
   // GPT2, whose FFNs are tensor operations.
   bool gpt2;
+  // Arrays of hidden values that an FFN saves: two, and with dropout two more in a GPT2, the
+  // factors and the values that they scale.
+  int64_t hidden_arrays;
+  // Chunks of logits that the head holds at once.
+  int64_t logit_chunks;
   // True when segments begin with documents (routing.segment_boundaries DOCUMENT).
   bool by_document;
   // Passes through other layers that mix, and how many of them through layers with experts.
@@ -46,6 +53,17 @@ struct LayerShape {
   // them: with adapters, and where the routing of merged experts is trained but they are not.
   int64_t expert_gradients = 0;
 };
+
+// Returns LayerShape::gate: the centered input, and what normalizing projections to unit length and
+// scaling their cosines saves.
+int64_t GateFloats(const v1::ModelConfig& config) {
+  const v1::TokenRouting& token = config.routing().token();
+  int64_t floats = token.centered_input() ? config.d_model() : 0;
+  if (token.gate() == v1::TokenRouting::COSINE) {
+    floats += 2 * (RouterWidth(config) + config.routing().num_experts());
+  }
+  return floats;
+}
 
 LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
   const bool chosen = config.routing().router() == v1::TOKEN_CHOICE;
@@ -67,7 +85,10 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
                     : token.gate() == v1::TokenRouting::RELU ? config.routing().num_experts()
                                                              : token.active_experts(),
           .units = chosen ? token.expert_d_ff() : 0,
+          .gate = chosen ? GateFloats(config) : 0,
           .gpt2 = IsGpt2(config),
+          .hidden_arrays = IsGpt2(config) && config.has_dropout() ? 4 : 2,
+          .logit_chunks = config.logit_soft_cap() > 0 ? 2 : 1,
           .by_document = !chosen && CutsAtDocuments(config.routing())};
 }
 
@@ -82,7 +103,8 @@ int64_t HeadNormFloats(const AttentionHeads& heads) {
 int64_t LayerFloats(const LayerShape& s) {
   const int64_t attention = s.heads.qkv_width() + s.heads.query_width() + s.heads.query;
   const int64_t head_norms = s.qk_norm ? HeadNormFloats(s.heads) : 0;
-  return s.tokens * (4 * s.width + attention + head_norms + 2 * s.hidden + (s.gpt2 ? 4 : 2));
+  return s.tokens *
+         (4 * s.width + attention + head_norms + s.hidden_arrays * s.hidden + (s.gpt2 ? 4 : 2));
 }
 
 // Saved for the router: the means of the segments, and what its softmax and norm save of them. With
@@ -94,7 +116,8 @@ int64_t RouterFloats(const LayerShape& s) {
   if (s.by_document) return s.tokens * (4 * s.width + 2 * s.hidden);
   if (s.active == 0) return s.tokens / s.segment * 2 * s.width;
   const int64_t pairs = s.gpt2 ? 2 * s.active * s.width : 0;
-  return s.tokens * (2 * s.active * s.units - 2 * s.hidden + 4 * s.active + s.experts + pairs);
+  return s.tokens * (s.hidden_arrays * (s.active * s.units - s.hidden) + 4 * s.active + s.experts +
+                     s.gate + pairs);
 }
 
 // Returns whether the loss has a gradient in the gate of layers or in alpha.
@@ -131,9 +154,9 @@ int64_t AdaptedFfnFloats(const LayerShape& s) {
 }
 
 // The peak of temporaries. The head's pass first holds the gradients of its two inputs and the
-// logits of one chunk, then the gradients twice (scaled). After that, the gradients of two
-// consecutive layers exist at once, and those of the hidden values of a GPT2 or of an FFN with
-// adapters, or those of experts that are not trained.
+// logits of one chunk, twice with a soft cap, then the gradients twice (scaled). After that, the
+// gradients of two consecutive layers exist at once, and those of the hidden values of a GPT2 or of
+// an FFN with adapters, or those of experts that are not trained.
 int64_t TransientFloats(const LayerShape& s) {
   const int64_t gradients = (s.tokens + (s.trains_head ? s.vocabulary : 0)) * s.width;
   const int64_t rows = std::min(s.tokens, HeadChunkTokens(s.vocabulary));
@@ -141,7 +164,8 @@ int64_t TransientFloats(const LayerShape& s) {
                         : s.gpt2      ? s.tokens * 2 * (s.width + s.hidden)
                                       : 0;
   const int64_t experts = s.expert_gradients > 0 ? s.expert_gradients + 2 * s.tokens * s.width : 0;
-  return std::max({gradients + rows * s.vocabulary, 2 * gradients, layer, experts});
+  return std::max(
+      {gradients + s.logit_chunks * rows * s.vocabulary, 2 * gradients, layer, experts});
 }
 
 int64_t ScratchFloats(const LayerShape& s) {

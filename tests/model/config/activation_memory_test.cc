@@ -278,6 +278,35 @@ TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {
   }
 }
 
+// A soft cap holds the logits twice; a gate of cosines projections of its input; a centered gate
+// its own input; and dropout in a GPT2 the factors and the values that they scale.
+TEST(ActivationMemoryTest, OfCapsGatesAndDropoutIsWithinTenPercentToo) {
+  if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
+  const auto expect_near = [](v1::ModelConfig config, const std::string& what) {
+    config = ResolveModelConfig(config).value();
+    const ActivationMemory memory = ActivationsOf(config, 2);
+    const auto foreseen = static_cast<double>(memory.kept_bytes + memory.transient_bytes);
+    EXPECT_NEAR(foreseen / static_cast<double>(PeakBytes(config, 2)), 1, 0.1) << what;
+  };
+  v1::ModelConfig capped = ActivationConfig(1, 6000);
+  capped.set_logit_soft_cap(30);
+  expect_near(capped, "soft cap");
+  for (const int experts : {8, 128}) {
+    v1::ModelConfig cosine = ActivationConfig(experts, 300, v1::TOKEN_CHOICE);
+    cosine.mutable_routing()->clear_token();
+    cosine.mutable_routing()->mutable_token()->set_gate(v1::TokenRouting::COSINE);
+    expect_near(cosine, absl::StrCat("cosines of ", experts, " experts"));
+  }
+  v1::ModelConfig centered = ActivationConfig(8, 300, v1::TOKEN_CHOICE);
+  centered.mutable_routing()->mutable_token()->set_centered_input(true);
+  expect_near(centered, "centered input");
+  v1::ModelConfig gpt2 = ActivationConfig(1, 300);
+  gpt2.set_family(v1::GPT2);
+  gpt2.clear_rope_theta();
+  gpt2.mutable_dropout()->set_rate(0.1);
+  expect_near(gpt2, "dropout in a GPT2");
+}
+
 // Both passes are held, but of the logits only as much as with a plain loss.
 TEST(ActivationMemoryTest, OfAConsistencyLossIsWithinTenPercentToo) {
   if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";

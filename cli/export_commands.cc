@@ -79,6 +79,13 @@ void WarnOfMask(const fs::path& directory, std::ostream& out) {
       << ", so there documents see each other: give them one document per sequence" << std::endl;
 }
 
+void WarnOfChatTemplate(const v1::ExportResponse& response, std::ostream& out) {
+  if (!response.unknown_chat_template()) return;
+  out << "braid: warning: the chat template with which the model was imported is unknown and was "
+         "not written; copy chat_template from the original tokenizer_config.json"
+      << std::endl;
+}
+
 // Prints why an export of a SentencePiece model has no tokenizer.json.
 void WarnOfMissingTokenizerJson(const v1::ExportResponse& response, std::ostream& out) {
   const fs::path directory = response.output_dir();
@@ -133,6 +140,7 @@ absl::Status Export(Session& session, const ExportOptions& options, bool bake) {
   SourceWarning(std::cerr).Show(response.source());
   WarnOfMask(response.output_dir(), std::cerr);
   WarnOfLayout(response, std::cerr);
+  WarnOfChatTemplate(response, std::cerr);
   WarnOfMissingTokenizerJson(response, std::cerr);
   if (session.json) {
     std::cout << ToPrettyJson(response) << std::endl;

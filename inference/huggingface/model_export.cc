@@ -354,6 +354,7 @@ absl::StatusOr<v1::ExportResponse> ExportModel(LanguageModel& model, const fs::p
   RETURN_IF_ERROR(directory->Publish(directory->staging()));
   response.set_output_dir(directory->path().string());
   response.set_architecture(ArchitectureOf(source.config));
+  response.set_unknown_chat_template(source.config.unknown_chat_template());
   return response;
 }
 

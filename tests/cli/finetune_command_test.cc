@@ -266,6 +266,8 @@ TEST_F(FinetuneCommandTest, ConversationsTakeTheTemplateOfTheModelAndTextLeavesI
   const std::string imported = (root_ / "imported").string();
   EXPECT_THAT(Braid({"import", (root_ / "upstream").string(), "-o", imported}).out,
               HasSubstr("its chat template is unknown: name one with --template"));
+  EXPECT_THAT(Braid({"export", imported, "-o", (root_ / "without").string()}).err,
+              HasSubstr("not written; copy chat_template from the original"));
   const Outcome refused = Braid({"finetune", imported, "--data", chats, "--dry-run"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("--template: got none"), HasSubstr("does not know"),

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -117,7 +118,10 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
   auto server = std::make_unique<Server>();
   server->metrics = std::make_shared<ServiceMetrics>(std::move(channel), std::move(figures));
   try {
-    server->exposer = std::make_unique<prometheus::Exposer>(address);
+    // Each connection holds a thread until its request is complete or out of time. By default two
+    // of them, idle for 30 seconds, keep Prometheus from scraping.
+    server->exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", "8", "request_timeout_ms", "2000"});
   } catch (const std::exception& error) {
     return CannotServe(address, error.what());
   }

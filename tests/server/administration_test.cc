@@ -14,6 +14,8 @@
 #include <future>
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/file_lock.h"
 #include "braid/v1/pipeline.grpc.pb.h"
@@ -30,22 +32,26 @@ namespace administration_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Returns the response of GET /metrics.
-std::string Scrape(int port) {
+// Connects to a port of this machine, sends text and returns the socket.
+int Send(int port, std::string_view text) {
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in target = {.sin_family = AF_INET,
                         .sin_port = htons(static_cast<uint16_t>(port)),
                         .sin_addr = {htonl(INADDR_LOOPBACK)},
                         .sin_zero = {}};
+  EXPECT_EQ(connect(descriptor, reinterpret_cast<const sockaddr*>(&target), sizeof(target)), 0);
+  EXPECT_EQ(send(descriptor, text.data(), text.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(text.size()));
+  return descriptor;
+}
+
+// Returns the response of GET /metrics.
+std::string Scrape(int port) {
+  const int descriptor = Send(port, "GET /metrics HTTP/1.0\r\n\r\n");
   std::string text;
-  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&target), sizeof(target)) == 0) {
-    const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
-    [[maybe_unused]] const ssize_t sent =
-        send(descriptor, request.data(), request.size(), MSG_NOSIGNAL);
-    char block[4096];
-    for (ssize_t n = 0; (n = recv(descriptor, block, sizeof(block), 0)) > 0;) {
-      text.append(block, static_cast<size_t>(n));
-    }
+  char block[4096];
+  for (ssize_t n = 0; (n = recv(descriptor, block, sizeof(block), 0)) > 0;) {
+    text.append(block, static_cast<size_t>(n));
   }
   close(descriptor);
   return text;
@@ -152,6 +158,19 @@ TEST_F(AdministrationTest, MetricsAndLogHaveConnectionsDiskAndExpiries) {
                     HasSubstr("\nbraid_disk_free_bytes "), HasSubstr("\nbraid_disk_size_bytes "),
                     HasSubstr("\nbraid_token_expiry_timestamp_seconds{token=")));
   EXPECT_THAT(GetFile(log), AllOf(HasSubstr("\"warning\""), HasSubstr("(ann) expires in")));
+}
+
+TEST_F(AdministrationTest, UnfinishedRequestsDoNotHoldUpMetrics) {
+  TestProgram braidd({BRAID_BIN_DIR "/braidd", "--listen", "127.0.0.1:0", "--home",
+                      (scratch_ / "home").string(), "--metrics", "127.0.0.1:0"});
+  const int port =
+      std::atoi(braidd.WaitForOutput("metrics at http://127.0.0.1:", "/metrics").c_str());
+  std::vector<int> unfinished;
+  for (int i = 0; i < 4; ++i) unfinished.push_back(Send(port, "GET /met"));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(Scrape(port), HasSubstr("braid_disk_free_bytes"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  for (const int descriptor : unfinished) close(descriptor);
 }
 
 TEST_F(AdministrationTest, AJobNamesTheServersThatDoNotAnswer) {

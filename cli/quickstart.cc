@@ -8,6 +8,7 @@
 #include <map>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/number_text.h"
@@ -165,16 +166,32 @@ class Quickstart {
   std::string summary_;
 };
 
+std::string BraidPath() { return SiblingProgram("braid").string(); }
+
+// Returns a command of braid on the jobs and runs of the quickstart.
+std::string HomeCommand(const QuickstartOptions& options, const std::vector<std::string>& words) {
+  std::vector<std::string> command = {BraidPath(), "--home", (options.workdir / "home").string()};
+  command.insert(command.end(), words.begin(), words.end());
+  return ShellText(command);
+}
+
+// Replaces the error of the job or runs that were followed: its commands are for the default home,
+// and resuming the job would not continue the quickstart.
+absl::Status InterruptedIn(const QuickstartOptions& options) {
+  return absl::CancelledError(
+      absl::StrCat("interrupted; repeat the same command to continue; runs that have started are "
+                   "not interrupted; list them with: ",
+                   HomeCommand(options, {"runs"})));
+}
+
 void PrintNextSteps(const QuickstartOptions& options, const std::string& summary,
                     std::ostream& out) {
-  const std::string braid = SiblingProgram("braid").string();
-  const std::string home = (options.workdir / "home").string();
   out << "\nreport: " << (options.workdir / "report.html").string()
       << "\nsummary: " << (options.workdir / "summary.json").string() << "\n\nTry next:\n"
-      << "  " << ShellText({braid, "--home", home, "runs"}) << "\n"
-      << "  " << ShellText({braid, "--home", home, "generate", RunIdOf(summary, "moe-similarity")})
+      << "  " << HomeCommand(options, {"runs"}) << "\n"
+      << "  " << HomeCommand(options, {"generate", RunIdOf(summary, "moe-similarity")})
       << " --prompt 'Copyright' --temperature 0.8\n"
-      << "  " << ShellText({braid, "submit"}) << " YOUR_FILES --wait\n";
+      << "  " << ShellText({BraidPath(), "submit"}) << " YOUR_FILES --wait\n";
 }
 
 }  // namespace
@@ -192,7 +209,9 @@ absl::Status RunQuickstart(Session& session, const QuickstartOptions& options) {
   } else {
     CatchInterrupts();
     Quickstart quickstart(session, options);
-    RETURN_IF_ERROR(quickstart.Run());
+    const absl::Status status = quickstart.Run();
+    if (Interrupted() && absl::IsCancelled(status)) return InterruptedIn(options);
+    RETURN_IF_ERROR(status);
     json = quickstart.summary();
   }
   if (session.json) {

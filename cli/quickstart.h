@@ -17,7 +17,7 @@ struct QuickstartOptions : QuickstartSettings {
 };
 
 // Runs the quickstart; writes report.html and summary.json into the work directory. InvalidArgument
-// when that has the results of other settings.
+// when that has the results of other settings; Cancelled on Ctrl-C, with how to continue.
 absl::Status RunQuickstart(Session& session, const QuickstartOptions& options);
 
 }  // namespace braid

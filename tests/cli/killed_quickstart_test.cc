@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::set<std::string> NamesIn(const fs::path& directory) {
@@ -85,6 +86,20 @@ TEST_P(KilledQuickstartTest, ResultsSpareFilesOfTheUserAndReplaceWhatAKilledComm
   EXPECT_THAT(Contents(workdir() / "report.html"), HasSubstr("</html>"));
   EXPECT_EQ(Contents(workdir() / "report.html.tmp"), "of the user");
   EXPECT_EQ(Contents(workdir() / "summary.json.tmp"), "of the user");
+}
+
+// The advice for a job of the default home would not find it.
+TEST_P(KilledQuickstartTest, AnInterruptNamesItsHome) {
+  const fs::path directory = root_ / "my work";
+  TestProgram quickstart({BRAID_BIN_DIR "/braid", "quickstart", "--corpus", Corpus(), "--steps",
+                          "1", "--workdir", directory.string()});
+  ASSERT_TRUE(WaitUntil([&] { return quickstart.err().find("ingest") != std::string::npos; }));
+  quickstart.Signal(SIGINT);
+  EXPECT_EQ(quickstart.Wait(), 130);
+  EXPECT_THAT(quickstart.err(),
+              AllOf(HasSubstr("braid: interrupted; repeat the same command to continue; "),
+                    HasSubstr(" --home '" + (directory / "home").string() + "' runs\n"),
+                    Not(HasSubstr("braid resume"))));
 }
 
 TEST_P(KilledQuickstartTest, NextCommandsCanBePastedIntoAShell) {

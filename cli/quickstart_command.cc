@@ -2,7 +2,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "base/path_roots.h"
+#include "base/status_macros.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/quickstart.h"
@@ -10,13 +12,29 @@
 namespace braid {
 namespace {
 
-absl::Status RunQuickstartCommand(Session& session, QuickstartOptions options) {
+// Refuses another home on the command line. One in the environment is meant for other commands.
+absl::Status CheckNoOtherHome(const CLI::App& app, const QuickstartOptions& options) {
+  // CLI11 leaves options that the environment sets out of this list.
+  for (const CLI::Option* const option : app.parse_order()) {
+    const std::string name = option->get_name();
+    if (name != "--home" && name != "--state") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("quickstart: ", name, ": got ", option->results().back(),
+                     ", expected nothing; its home is ", (options.workdir / "home").string(),
+                     ", choose --workdir"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunQuickstartCommand(CommandLine& program, QuickstartOptions options) {
+  Session& session = program.session;
   if (!session.embedded()) {
     return absl::InvalidArgumentError(
         "quickstart: cannot be combined with --server, since it runs on this machine with its "
         "own state");
   }
   options.workdir = std::filesystem::absolute(options.workdir);
+  RETURN_IF_ERROR(CheckNoOtherHome(program.app, options));
   for (std::string& path : options.paths) path = AbsolutePath(path);
   session.options.home = options.workdir / "home";
   session.options.state.clear();
@@ -49,9 +67,7 @@ void AddQuickstartCommand(CommandLine& program) {
       "  braid quickstart\n"
       "  braid quickstart --corpus notes/ --steps 200 --workdir /tmp/quickstart");
   command->callback([&program, options] {
-    program.action = [&program, options] {
-      return RunQuickstartCommand(program.session, *options);
-    };
+    program.action = [&program, options] { return RunQuickstartCommand(program, *options); };
   });
 }
 

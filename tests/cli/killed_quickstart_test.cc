@@ -78,8 +78,8 @@ TEST_P(KilledQuickstartTest, ResultsSpareFilesOfTheUserAndReplaceWhatAKilledComm
     File(left + "/files/" + name, "half");
     File("work/" + name + ".tmp", "of the user");
   }
-  const Outcome outcome =
-      Braid({"quickstart", "--corpus", Corpus(), "--steps", "1", "--workdir", workdir().string()});
+  const Outcome outcome = Run({BRAID_BIN_DIR "/braid", "quickstart", "--corpus", Corpus(),
+                               "--steps", "1", "--workdir", workdir().string()});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
   EXPECT_THAT(NamesIn(workdir()), ElementsAre("home", "report.html", "report.html.tmp",
                                               "summary.json", "summary.json.tmp"));
@@ -111,7 +111,8 @@ TEST_P(KilledQuickstartTest, NextCommandsCanBePastedIntoAShell) {
            "heldout_gain_nats": {"similarity": 0, "random": 0},
            "adjacent_cosine": {"similarity": 0, "random": 0},
            "runs": {"moe-similarity": {"id": "run-000002"}}})");
-  const Outcome complete = Braid({"quickstart", "--workdir", (root_ / "my work").string()});
+  const Outcome complete =
+      Run({BRAID_BIN_DIR "/braid", "quickstart", "--workdir", (root_ / "my work").string()});
   EXPECT_EQ(complete.exit_code, 0) << complete.errors;
   const std::string home = " --home '" + (root_ / "my work/home").string() + "' ";
   EXPECT_THAT(complete.output,

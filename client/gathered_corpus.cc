@@ -1,6 +1,7 @@
 #include "client/gathered_corpus.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -56,13 +57,27 @@ absl::Status GatherOnce(const GatherOptions& options, const std::filesystem::pat
     summary = std::string(line);
     return true;
   };
+  const auto started = std::chrono::steady_clock::now();
+  // The script reports nothing before its end, so the row shows the elapsed time.
+  const auto show_time = [&] {
+    const auto elapsed =
+        std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - started);
+    board.Update(
+        "gather",
+        {.done = elapsed.count(), .unit = "s", .detail = "reading this machine's text", .rate = 0});
+  };
+  const auto cancelled = [&] {
+    show_time();
+    return Interrupted();
+  };
+  show_time();
   ASSIGN_OR_RETURN(const SubprocessResult result,
                    RunSubprocess({.arguments = {python, script.string(), gathered.string(),
                                                 "--bytes", absl::StrCat(options.target_bytes),
                                                 "--min-bytes", absl::StrCat(options.min_bytes),
                                                 "--split-bytes", absl::StrCat(options.split_bytes)},
                                   .environment = TrainerEnvironment()},
-                                 keep, Interrupted));
+                                 keep, cancelled));
   if (Interrupted()) return absl::CancelledError("interrupted while gathering text");
   if (result.exit_code != 0) {
     return absl::FailedPreconditionError(absl::StrCat("gather: ", script.string(), " exited with ",

@@ -26,10 +26,10 @@ struct GatherOptions {
 absl::StatusOr<std::filesystem::path> FindGatherScript();
 
 // Writes the text of this machine to `output_jsonl` as JSON lines, unless the file exists, and
-// reports the result on the row "gather". The file appears complete or not at all; of several calls
-// at a time, each writes a file of its own (base/staged_output.h), and the last one replaces the
-// others, which are equal. FailedPrecondition without python3 or with too little text, Cancelled on
-// Ctrl-C.
+// reports progress and the result on the row "gather". The file appears complete or not at all; of
+// several calls at a time, each writes a file of its own (base/staged_output.h), and the last one
+// replaces the others, which are equal. FailedPrecondition without python3 or with too little text,
+// Cancelled on Ctrl-C.
 absl::Status GatherOnce(const GatherOptions& options, const std::filesystem::path& output_jsonl,
                         ProgressBoard& board);
 

@@ -25,7 +25,7 @@ absl::StatusOr<std::filesystem::path> ModelDirectory(const RunStore& runs,
   if (std::filesystem::exists(path, error)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path.string(), " is not a model: it holds neither run.textproto (a run) nor ",
-                     "model.textproto (a checkpoint)"));
+                     "model.textproto (a checkpoint)", ImportHint(path)));
   }
   return absl::NotFoundError(absl::StrCat("\"", model, "\" is neither a run nor a directory; ",
                                           "list runs with: braid runs"));

@@ -69,7 +69,7 @@ absl::StatusOr<ModelPath> FindAnyAge(const fs::path& path) {
       absl::StrCat(path.string(),
                    " is not a model directory: expected a run directory (with run.textproto) or "
                    "a checkpoint directory (with manifest.json of kind ",
-                   kCheckpointKind, ")"));
+                   kCheckpointKind, ")", ImportHint(directory)));
 }
 
 }  // namespace
@@ -127,6 +127,11 @@ bool IsRunDirectory(const fs::path& path) { return IsFile(RunDirectory(path).spe
 
 bool IsModelDirectory(const fs::path& path) {
   return IsRunDirectory(path) || IsFile(path / kConfigFile);
+}
+
+std::string ImportHint(const fs::path& path) {
+  if (!IsFile(path / "config.json")) return "";
+  return absl::StrCat("; import it first: braid import ", path.string(), " -o CHECKPOINT");
 }
 
 }  // namespace braid

@@ -64,6 +64,10 @@ bool IsRunDirectory(const std::filesystem::path& path);
 // files.
 bool IsModelDirectory(const std::filesystem::path& path);
 
+// Returns the end of an error about `path`, where FindModel finds nothing: the command that imports
+// it if it looks like a model of Hugging Face, otherwise "".
+std::string ImportHint(const std::filesystem::path& path);
+
 }  // namespace braid
 
 #endif  // BRAID_RUNS_MODEL_PATH_H_

@@ -160,7 +160,15 @@ TEST_F(AnalysisServiceTest, PathThatIsNotAModelIsRefused) {
   v1::EvaluateRequest request;
   request.add_models((root_ / "dataset").string());
   std::vector<v1::EvaluateEvent> events;
-  EXPECT_EQ(Evaluate(request, &events).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const grpc::Status refused = Evaluate(request, &events);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), testing::Not(HasSubstr("braid import")));
+  Write(root_ / "dataset/config.json", "{}");
+  EXPECT_THAT(
+      Evaluate(request, &events).error_message(),
+      HasSubstr("is not a model: it holds neither run.textproto (a run) nor model.textproto "
+                "(a checkpoint); import it first: braid import " +
+                (root_ / "dataset").string() + " -o CHECKPOINT"));
 }
 
 TEST_F(AnalysisServiceTest, MissingModelIsNamed) {

@@ -272,6 +272,10 @@ TEST_F(EvaluationTest, ModelPathErrorsAreClear) {
   EXPECT_THAT(message(models_->dataset),
               HasSubstr("is not a model directory: expected a run directory"));
   EXPECT_THAT(message(models_->dataset / "dataset.json"), testing::Not(testing::IsEmpty()));
+  const fs::path imported = NewDirectory("import");
+  std::ofstream(imported / "config.json") << "{}";
+  EXPECT_THAT(message(imported),
+              HasSubstr("; import it first: braid import " + imported.string() + " -o CHECKPOINT"));
   const RunDirectory empty(NewDirectory("run"));
   ASSERT_TRUE(empty.WriteSpec(TinySpec(models_->dataset, 8)).ok());
   EXPECT_THAT(message(empty.root()), HasSubstr("holds no checkpoint yet"));

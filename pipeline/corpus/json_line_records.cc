@@ -177,7 +177,7 @@ absl::Status JsonLineRecords::MissingTextField(int64_t offset) const {
                          " to \"text\"")
           : absl::StrCat(
                 nearest.empty() ? "" : absl::StrCat("did you mean ", Quoted({nearest}), "? "),
-                "set ingest.text_field to the field that holds the text");
+                "set ingest.text_field (--text-field) to the field that holds the text");
   return absl::InvalidArgumentError(
       absl::StrCat("corpus file ", file_.path.string(), ", record at byte ", offset,
                    ": missing text field: got the fields ", Quoted(seen), ", expected ", expected,

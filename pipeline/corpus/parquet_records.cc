@@ -170,9 +170,10 @@ absl::StatusOr<Record> ParquetRecords::OpenFirst(bool first) {
   }
   if (first) {
     return absl::InvalidArgumentError(absl::StrCat(
-        found.message(), settings_.fixed
-                             ? "; rename the column that holds the text to \"text\""
-                             : "; set ingest.text_field to the column that holds the text"));
+        found.message(),
+        settings_.fixed
+            ? "; rename the column that holds the text to \"text\""
+            : "; set ingest.text_field (--text-field) to the column that holds the text"));
   }
   return Record{.kind = RecordKind::kReject,
                 .reason = "missing text field",

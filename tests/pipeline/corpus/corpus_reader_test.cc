@@ -166,7 +166,7 @@ TEST(CorpusReaderTest, ReportsAWrongTextFieldByName) {
                     HasSubstr("did you mean \"text\"?")));
   const std::string other = files.Write("b.jsonl", "{\"body\": \"t\"}\n").string();
   EXPECT_THAT(Read({other}).message(), AllOf(HasSubstr("\"raw_content\""), HasSubstr("\"body\""),
-                                             HasSubstr("ingest.text_field")));
+                                             HasSubstr("set ingest.text_field (--text-field)")));
 }
 
 TEST(CorpusReaderTest, ReadsDirectoriesInSortedOrder) {

@@ -145,7 +145,8 @@ TEST(ParquetCorpusTest, ColumnWithoutTextIsAnErrorThatNamesTheColumns) {
   config.set_text_field("body");
   const Found found = Read(kGolden / "none-1.parquet", config);
   EXPECT_EQ(found.status.code(), absl::StatusCode::kInvalidArgument);
-  for (const char* named : {"none-1.parquet", "meta.source", "named body", "ingest.text_field"}) {
+  for (const char* named :
+       {"none-1.parquet", "meta.source", "named body", "set ingest.text_field (--text-field)"}) {
     EXPECT_THAT(std::string(found.status.message()), HasSubstr(named));
   }
   config.set_text_field("i32");

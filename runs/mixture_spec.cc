@@ -36,9 +36,10 @@ absl::StatusOr<std::string> AbsoluteDataset(const std::string& field, const std:
     const fs::path normal = fs::absolute(path).lexically_normal();
     return (normal.has_filename() ? normal : normal.parent_path()).string();
   }
+  const bool is_only = field == "dataset_dir";
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ": got nothing, expected the directory of a packed dataset",
-                   field == "dataset_dir" ? ", or a job with --data" : ""));
+      absl::StrCat(is_only ? "--data (dataset_dir)" : field, ": got nothing, expected ",
+                   is_only ? "a job or " : "", "the directory of a packed dataset"));
 }
 
 absl::StatusOr<DatasetInfo> ReadOneDataset(const std::string& field, const std::string& path) {

@@ -307,7 +307,8 @@ TEST_F(RunSpecTest, ModelErrorsPassThrough) {
 }
 
 TEST_F(RunSpecTest, RefusesAMissingDataset) {
-  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->clear_dataset_dir(); }), HasSubstr("dataset_dir"));
+  EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->clear_dataset_dir(); }),
+              HasSubstr("--data (dataset_dir): got nothing, expected a job or the directory"));
   EXPECT_THAT(ErrorOf([](v1::RunSpec* s) { s->set_dataset_dir("/nowhere"); }),
               HasSubstr("/nowhere is not a packed dataset"));
 }

@@ -34,7 +34,7 @@ namespace {
 using EmitLayersEvent = std::function<void(const v1::AnalyzeLayersEvent&)>;
 
 constexpr int64_t kLayerAnalysisTokensPerPass = 4096;
-constexpr int32_t kDefaultSentences = 10000, kLeastSentences = 100, kMostSentences = 1000000;
+constexpr int32_t kDefaultSentences = 10000, kMostSentences = 1000000;
 constexpr int32_t kMostHiddenUnits = 4096;
 // Outputs of all layers for the sentences of a probe, which are held at once.
 constexpr int64_t kMostOutputBytes = int64_t{8} << 30;
@@ -55,7 +55,7 @@ absl::Status CheckLayersRequest(const v1::AnalyzeLayersRequest& request) {
   };
   if (request.has_num_sentences()) {
     RETURN_IF_ERROR(
-        check("num_sentences", request.num_sentences(), kLeastSentences, kMostSentences));
+        check("num_sentences", request.num_sentences(), kLeastProbedSentences, kMostSentences));
   }
   if (request.has_num_words()) {
     // Each word needs a sentence to train on and one to test on.

@@ -177,9 +177,11 @@ absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::
                                                            std::optional<int> num_words) {
   std::vector<ProbeSentences> result;
   std::vector<std::string> lacking;
+  int64_t enough = num_sentences;
   for (const Probe probe : probes) {
     Candidates candidates = CandidatesOf(probe, sentences, num_sentences, num_words);
     if (candidates.available / candidates.num_classes < num_sentences / candidates.num_classes) {
+      enough = std::min(enough, candidates.available);
       lacking.push_back(
           absl::StrCat(candidates.available, " with ", kNames[static_cast<int>(probe)]));
       continue;
@@ -191,7 +193,9 @@ absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(std::span<const std::
       absl::StrCat("num_sentences: got ", num_sentences, ", but the text has ", sentences.size(),
                    " distinct sentences of ", kLeastSentenceWords, " to ", kMostSentenceWords,
                    " words, enough for at most ", absl::StrJoin(lacking, ", "),
-                   "; lower --sentences to the smallest of these numbers (at least 100), or use "
+                   enough < kLeastProbedSentences
+                       ? absl::StrCat("; at least ", kLeastProbedSentences, " are needed; use ")
+                       : "; lower --sentences to the smallest of these numbers, or use ",
                    "more text, other probes or a model with longer sequences"));
 }
 

@@ -27,6 +27,9 @@ std::vector<std::string> ProbeNames();
 // InvalidArgument names the nearest one to an unknown name, and a name that is repeated.
 absl::StatusOr<std::vector<Probe>> ProbesNamed(std::span<const std::string> names);
 
+// The smallest number of sentences that users may request.
+inline constexpr int32_t kLeastProbedSentences = 100;
+
 struct LabeledSentence {
   std::string text;
   int32_t label = 0;
@@ -43,7 +46,7 @@ struct ProbeSentences {
 // Labels `num_sentences` of the sentences, which are in random order, rounded down to equal
 // classes. Probe::kWords has `num_words` classes, by default one for every 40 sentences.
 // InvalidArgument, with the numbers to pass instead, when the text has too few for one of
-// `probes`.
+// `probes`; below kLeastProbedSentences, it needs more text.
 absl::StatusOr<std::vector<ProbeSentences>> LabelSentences(
     std::span<const std::string> sentences, std::span<const Probe> probes, int64_t num_sentences,
     std::optional<int> num_words = std::nullopt);

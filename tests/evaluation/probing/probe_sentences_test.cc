@@ -24,6 +24,7 @@ namespace probe_sentences_test {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 std::string Word(uint64_t number) {
   return absl::StrCat("w", std::string(1, static_cast<char>('a' + number / 26 % 26)),
@@ -202,6 +203,12 @@ TEST(ProbeSentencesTest, TooFewSentencesAreRefusedWithTheNumberToPass) {
   EXPECT_NE(Refusal(text, {Probe::kWords}, available + 1), "");
   const std::string just_more = Refusal(text, {Probe::kWords}, available + 20);
   EXPECT_THAT(just_more, HasSubstr(absl::StrCat("at most ", available, " with words")));
+}
+
+TEST(ProbeSentencesTest, ATextWithLessThanTheMinimumNeedsMoreText) {
+  const std::string refusal = Refusal(RandomText(60, 3), {Probe::kLength}, 10000);
+  EXPECT_THAT(refusal, HasSubstr(" with length; at least 100 are needed; use more text, other"));
+  EXPECT_THAT(refusal, Not(HasSubstr("--sentences")));
 }
 
 TEST(ProbeSentencesTest, OneClassOnlyIsRefused) {

@@ -165,6 +165,10 @@ std::string Presence(const v1::TaskSpec& task, const std::filesystem::path& data
   return absl::StrCat(TaskFolder(task), "/", (*file)->path());
 }
 
+std::string SourceText(const v1::ModelSource& source) {
+  return absl::StrFormat("%s at step %d", source.checkpoint(), source.step());
+}
+
 // Prints what further models gain over the first.
 void PrintComparisons(const v1::TasksResult& result, std::ostream& out) {
   if (result.comparisons().empty()) return;
@@ -210,10 +214,8 @@ void PrintTasksResult(const v1::TasksResult& result, std::ostream& out) {
   }
   PrintTable(rows, out);
   PrintComparisons(result, out);
-  out << absl::StrFormat("\n%s at step %d", result.model(), result.step());
-  for (const v1::ModelSource& other : result.further_sources()) {
-    out << absl::StrFormat(", %s at step %d", other.checkpoint(), other.step());
-  }
+  out << "\n" << SourceText(result.source());
+  for (const v1::ModelSource& other : result.further_sources()) out << ", " << SourceText(other);
   out << "; percent with 95 % confidence intervals over examples\n";
   const std::map<std::string, std::string> skipped(result.skipped().begin(),
                                                    result.skipped().end());

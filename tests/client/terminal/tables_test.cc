@@ -199,6 +199,21 @@ TEST(TablesTest, TasksShowTheShotsAndExamplesOfEachModel) {
   EXPECT_THAT(cut.str(), AllOf(HasSubstr("0, 3\n"), HasSubstr("\n  clean         59 ")));
 }
 
+TEST(TablesTest, TasksNameTheCheckpointOfEachModel) {
+  v1::TasksResult result;
+  result.set_model("/runs/run-000001");
+  result.mutable_source()->set_checkpoint("/runs/run-000001/checkpoints/step-00000020");
+  result.mutable_source()->set_step(20);
+  v1::ModelSource& further = *result.add_further_sources();
+  further.set_checkpoint("/runs/run-000002/checkpoints/step-00000030");
+  further.set_step(30);
+  std::ostringstream out;
+  PrintTasksResult(result, out);
+  EXPECT_THAT(out.str(),
+              HasSubstr("\n/runs/run-000001/checkpoints/step-00000020 at step 20, "
+                        "/runs/run-000002/checkpoints/step-00000030 at step 30; percent"));
+}
+
 TEST(TablesTest, TasksNameTheNumberOfExpertsUnlessItVaries) {
   v1::TasksResult result;
   v1::TaskResult& task = *result.add_results();

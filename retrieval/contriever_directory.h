@@ -1,7 +1,7 @@
 // A directory with a BERT encoder in Hugging Face or sentence-transformers layout, opened and
-// checked: config.json, vocab.txt, tokenizer_config.json if present, the weights, and the modules
-// after the encoder (sentence_model.h). Does not use a tensor library, so every program can compute
-// the fingerprint.
+// checked: config.json, vocab.txt or tokenizer.json, tokenizer_config.json if present, the weights,
+// and the modules after the encoder (sentence_model.h). Does not use a tensor library, so every
+// program can compute the fingerprint.
 #ifndef BRAID_RETRIEVAL_CONTRIEVER_DIRECTORY_H_
 #define BRAID_RETRIEVAL_CONTRIEVER_DIRECTORY_H_
 

@@ -18,7 +18,7 @@
 namespace braid {
 
 struct SentenceModel {
-  // The directory with config.json, vocab.txt and the weights.
+  // The directory with config.json, vocab.txt or tokenizer.json, and the weights.
   std::filesystem::path encoder;
   Pooling pooling = Pooling::kMean;
   // D of the encoder according to the pooling module.

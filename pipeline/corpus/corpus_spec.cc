@@ -109,7 +109,8 @@ absl::Status ResolveModel(v1::EmbedderConfig* embedder) {
     return Wrong("embedder.model_dir", "none",
                  embedder->kind() == "static"
                      ? "a directory with model.safetensors and tokenizer.json"
-                     : "a directory with config.json, model.safetensors and vocab.txt");
+                     : "a directory with config.json, model.safetensors and vocab.txt or "
+                       "tokenizer.json");
   }
   RETURN_IF_ERROR(MakeAbsolute("embedder.model_dir", embedder->mutable_model_dir()));
   if (!embedder->has_max_tokens()) return absl::OkStatus();

@@ -112,7 +112,9 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
          s->mutable_embedder()->set_kind("remote");
          s->mutable_embedder()->add_addresses("http://h:1");
        }},
-      {"embedder.model_dir", "none",
+      {"embedder.model_dir",
+       "none, expected a directory with config.json, model.safetensors and "
+       "vocab.txt or tokenizer.json",
        [](auto* s) { s->mutable_embedder()->set_kind("contriever"); }},
       {"embedder.model_dir", "/m", [](auto* s) { s->mutable_embedder()->set_model_dir("/m"); }},
       {"embedder.max_tokens", "9", [](auto* s) { s->mutable_embedder()->set_max_tokens(9); }},

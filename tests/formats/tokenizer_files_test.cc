@@ -120,6 +120,21 @@ TEST(ReadTokenizerFileTest, MakesOneFileOfSeveral) {
   EXPECT_NE(status.message().find("merges.txt"), std::string::npos) << status;
 }
 
+// Meta distributes that of Llama 3 as tokenizer.model.
+TEST(ReadTokenizerFileTest, NamesFilesThatAreNoSentencePieceModel) {
+  const auto message = [](const std::string& bytes) {
+    const absl::Status status = Tokenizer::Parse(bytes, "x/tokenizer.model").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message("IQ== 0\nIg== 1\n"),
+              testing::AllOf(testing::HasSubstr("tiktoken"), testing::HasSubstr("tokenizer.json")));
+  EXPECT_THAT(message("IQ== 0\r\n"), testing::HasSubstr("tiktoken"));
+  EXPECT_THAT(message("[PAD]\n[UNK]\nthe\n"), testing::HasSubstr("got a text file"));
+  EXPECT_THAT(message(std::string("\x08\x01", 2)),
+              testing::HasSubstr("not the start of a known field"));
+}
+
 // Its texts would end with another token than those of the model beside it.
 TEST(ReadTokenizerFileTest, RefusesAnotherEndThanThatOfASentencePieceModel) {
   const CraftedFiles files;

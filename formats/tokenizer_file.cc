@@ -1,15 +1,20 @@
 #include "formats/tokenizer_file.h"
 
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "base/utf8.h"
+#include "formats/added_pieces.h"
+#include "formats/sentencepiece_model_check.h"
 #include "formats/tokenizer_json_fields.h"
 
 namespace braid {
@@ -17,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+constexpr char kAddedTokensFile[] = "added_tokens.json";
+constexpr int64_t kMostAddedId = std::numeric_limits<int32_t>::max();
 
 // Returns the JSON object in the file `name` beside `path`; an empty object if the file is missing.
 absl::StatusOr<Json> ObjectBeside(const fs::path& path, const char* name, const FileReader& read) {
@@ -72,7 +80,7 @@ absl::Status AddTokensBeside(const fs::path& vocab_path, const Json& config, con
         (vocab_path.parent_path() / kTokenizerConfigFile).string() + ": add_prefix_space", "true",
         "false");
   }
-  ASSIGN_OR_RETURN(const Json tokens, ObjectBeside(vocab_path, "added_tokens.json", read));
+  ASSIGN_OR_RETURN(const Json tokens, ObjectBeside(vocab_path, kAddedTokensFile, read));
   const std::set<std::string> special_tokens = NamedTokens(config);
   const Json& stated = FieldOf(config, "added_tokens_decoder");
   for (const auto& [content, id] : tokens.items()) {
@@ -122,6 +130,42 @@ absl::StatusOr<std::string> Gpt2TokenizerJson(const fs::path& vocab_path, const 
   return WithEndTokens(root.dump(), vocab_path, config);
 }
 
+// Returns the tokens that added_tokens.json and tokenizer_config.json, whose content is `config`,
+// add to the SentencePiece model at `path`.
+absl::StatusOr<std::vector<AddedPiece>> TokensBeside(const fs::path& path, const Json& config,
+                                                     const FileReader& read) {
+  std::vector<AddedPiece> tokens;
+  const std::string stated_at =
+      (path.parent_path() / kTokenizerConfigFile).string() + ": added_tokens_decoder";
+  const Json& stated = FieldOf(config, "added_tokens_decoder");
+  for (const auto& [id, token] : stated.items()) {
+    AddedPiece piece{.content = TokenContent(token).value_or(""),
+                     .special = IsTrue(token, "special")};
+    if (piece.content.empty() || !absl::SimpleAtoi(id, &piece.id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(stated_at, ": got an entry \"", id, "\", expected an id and its token"));
+    }
+    for (const char* option : {"single_word", "lstrip", "rstrip"}) {
+      if (piece.special || !IsTrue(token, option)) continue;
+      return UnsupportedTokenizer(absl::StrCat(stated_at, "[\"", id, "\"].", option), "true",
+                                  "false, or a special token");
+    }
+    tokens.push_back(std::move(piece));
+  }
+  ASSIGN_OR_RETURN(const Json added, ObjectBeside(path, kAddedTokensFile, read));
+  const std::set<std::string> special_tokens = NamedTokens(config);
+  for (const auto& [content, id] : added.items()) {
+    if (!id.is_number_unsigned() || id > kMostAddedId) {
+      return absl::InvalidArgumentError(
+          absl::StrCat((path.parent_path() / kAddedTokensFile).string(), ": \"", content,
+                       "\": got ", id.dump(), ", expected an id"));
+    }
+    if (FieldOf(FieldOf(stated, id.dump().c_str()), "content") == Json(content)) continue;
+    tokens.push_back({content, id.get<int64_t>(), special_tokens.contains(content)});
+  }
+  return tokens;
+}
+
 }  // namespace
 
 absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const FileReader& read) {
@@ -149,6 +193,11 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const fs::path& path, const File
   if (bytes.starts_with("\xEF\xBB\xBF{")) bytes.erase(0, 3);
   ASSIGN_OR_RETURN(const Json config, ObjectBeside(file, kTokenizerConfigFile, read));
   if (!bytes.starts_with('{')) {
+    // Tokenizer::Parse refuses other files.
+    if (CheckSentencePieceModel(file, bytes).ok()) {
+      ASSIGN_OR_RETURN(std::vector<AddedPiece> added, TokensBeside(file, config, read));
+      ASSIGN_OR_RETURN(bytes, WithAddedPieces(std::move(bytes), std::move(added), file));
+    }
     return TokenizerFile{file, std::move(bytes), TokenContent(FieldOf(config, "eos_token"))};
   }
   ASSIGN_OR_RETURN(bytes, WithEndTokens(std::move(bytes), file, config));

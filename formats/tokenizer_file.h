@@ -13,10 +13,12 @@
 namespace braid {
 
 // Reads a tokenizer file as it is stored with datasets and checkpoints: one file that needs no
-// others. A SentencePiece model is returned as it is. A tokenizer.json gets a field "braid" with
-// the eos_token and bos_token of the tokenizer_config.json beside it, if there is one, unless it
-// has that field. A vocab.json with merges.txt beside it becomes GPT-2's tokenizer.json. `path` may
-// be a directory with one of these files, all of which are read by `read`.
+// others. A SentencePiece model gets the tokens of the added_tokens.json and of the
+// added_tokens_decoder of the tokenizer_config.json beside it as pieces (added_pieces.h), unless it
+// has them. A tokenizer.json gets a field "braid" with the eos_token and bos_token of the
+// tokenizer_config.json beside it, if there is one, unless it has that field. A vocab.json with
+// merges.txt beside it becomes GPT-2's tokenizer.json. `path` may be a directory with one of these
+// files, all of which are read by `read`.
 struct TokenizerFile {
   std::filesystem::path path;  // for messages
   std::string bytes;

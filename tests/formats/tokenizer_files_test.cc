@@ -155,6 +155,63 @@ TEST(ReadTokenizerFileTest, RefusesAnotherEndThanThatOfASentencePieceModel) {
   }
 }
 
+// Tunes of LLaMA 2 and Mistral store their chat tokens so.
+TEST(ReadTokenizerFileTest, AddsTheTokensBesideASentencePieceModelToIt) {
+  const CraftedFiles files;
+  const auto write = [&](const char* name, const json& content) {
+    std::ofstream(files.directory() / name) << content;
+  };
+  const auto message = [&] {
+    const absl::Status status = ReadTokenizerFile(files.directory(), ReadFile).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  const std::filesystem::path model = files.directory() / "tokenizer.model";
+  const std::vector<std::string> sample = {RandomLines(1, 400)};
+  ASSERT_TRUE(TrainTokenizer(sample, {.vocab_size = 600}, model).ok());
+  const auto plain = Tokenizer::Load(model);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const int32_t end = (*plain)->vocab_size(), start = end + 1, tool = end + 2;
+  json config;
+  config["added_tokens_decoder"]["2"] = {{"content", "</s>"}, {"special", true}};
+  write("tokenizer_config.json", config);
+  EXPECT_EQ(ReadTokenizerFile(files.directory(), ReadFile)->bytes, *ReadFile(model));
+
+  write("added_tokens.json", json{{"<start>", start}, {"<a tool>", tool}});
+  EXPECT_THAT(message(), testing::AllOf(testing::HasSubstr("\"<start>\": got id 601"),
+                                        testing::HasSubstr("expected 600, the next")));
+  config["added_tokens_decoder"][std::to_string(end)] = {{"content", "<end>"}, {"special", true}};
+  config["additional_special_tokens"] = {"<start>"};
+  write("tokenizer_config.json", config);
+  const auto read = ReadTokenizerFile(files.directory(), ReadFile);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const auto tokenizer = Tokenizer::Parse(*read);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->vocab_size(), tool + 1);
+  EXPECT_EQ((*tokenizer)->FindPiece("<end>"), end);
+  EXPECT_EQ((*tokenizer)->FindPiece("<start>"), start);
+  // Only tokens that are not special are found in text.
+  const std::string text = "the <end><start> is <a tool> here";
+  const std::vector<int32_t> ids = (*tokenizer)->Encode(text);
+  EXPECT_THAT(ids, testing::Contains(tool));
+  EXPECT_THAT(ids, testing::Not(testing::AnyOf(testing::Contains(end), testing::Contains(start))));
+  EXPECT_EQ((*tokenizer)->Decode(ids), text);
+  EXPECT_EQ((*tokenizer)->Decode(std::vector<int32_t>{start, end}), "");
+  EXPECT_EQ((*tokenizer)->Encode(sample[0]), (*plain)->Encode(sample[0]));
+
+  write("added_tokens.json", json{{"<s>", end}});
+  config["added_tokens_decoder"].erase(std::to_string(end));
+  write("tokenizer_config.json", config);
+  EXPECT_THAT(message(), testing::HasSubstr("expected 1, that of the equal piece"));
+  write("added_tokens.json", json{{"<pad>", -1}});
+  EXPECT_THAT(message(), testing::HasSubstr("added_tokens.json: \"<pad>\": got -1"));
+  write("added_tokens.json", json::object());
+  config["added_tokens_decoder"]["600"] = {{"content", "<x>"}, {"lstrip", true}};
+  write("tokenizer_config.json", config);
+  EXPECT_EQ(ReadTokenizerFile(files.directory(), ReadFile).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 // A line that is cut does not have two parts, or they make a word that the vocabulary does not
 // have.
 TEST(ReadTokenizerFileTest, CutMergesAreErrorsExceptAfterWholeLines) {

@@ -306,6 +306,17 @@ TEST_F(ImportedArchitecturesTest, KeepsPaddedEmbeddingsAndNeverPredictsThem) {
   }
 }
 
+TEST_F(ImportedArchitecturesTest, KeepsTokensAddedToASentencePieceModel) {
+  v1::ModelConfig config = ExportedConfig(1);
+  const int32_t added = config.vocab_size();
+  config.set_vocab_size(added + 8);
+  PutSource(*RandomModel(config));
+  PutFile(source() / "added_tokens.json", Json{{"<|im_start|>", added}}.dump());
+  ASSERT_OK_AND_ASSIGN(const auto imported, Import(Request()));
+  ASSERT_OK_AND_ASSIGN(LoadedModel loaded, LoadedModel::Load(imported.output_dir(), true));
+  EXPECT_EQ(loaded.tokenizer->FindPiece("<|im_start|>"), added);
+}
+
 // The token before a text comes from the tokenizer's settings, and returns with an export.
 TEST_F(ImportedArchitecturesTest, KeepsTheStartToken) {
   PutSource(*RandomModel(ExportedConfig(1)));

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
@@ -27,6 +26,7 @@
 #include "cli/manual_page.h"
 #include "cli/shell_completion.h"
 #include "proto/field_help.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace help_test {
@@ -64,6 +64,7 @@ class HelpTest : public testing::Test {
   }
 
   CommandLine program_;
+  const ScratchDirectory scratch_;
 };
 
 std::string Output(const std::string& command) {
@@ -222,8 +223,8 @@ TEST_F(HelpTest, CompletionScriptsHaveEveryCommandAndOption) {
         }
       }
     }
-    const std::string file = testing::TempDir() + "/completion." + shell;
-    std::ofstream(file) << *script;
+    const std::string file = scratch_ / ("completion." + shell);
+    PutFile(file, *script);
     EXPECT_EQ(Output(absl::StrCat("! command -v ", shell, " > /dev/null || ", shell, " -n ", file,
                                   " 2>&1")),
               "");
@@ -232,8 +233,8 @@ TEST_F(HelpTest, CompletionScriptsHaveEveryCommandAndOption) {
 }
 
 TEST_F(HelpTest, BashCompletesCommandsAndOptions) {
-  const std::string file = testing::TempDir() + "/braid.bash";
-  std::ofstream(file) << *CompletionScript(program_.app, "bash");
+  const std::string file = scratch_ / "braid.bash";
+  PutFile(file, *CompletionScript(program_.app, "bash"));
   const auto complete = [&](const std::string& words, int position) {
     return Output(absl::StrCat("bash -c '. ", file, "; COMP_WORDS=(", words,
                                "); COMP_CWORD=", position, "; _braid; echo ${COMPREPLY[*]}'"));
@@ -254,17 +255,15 @@ TEST_F(HelpTest, ManualPagesAreValidRoff) {
       EXPECT_THAT(*page, HasSubstr(section));
     }
     if (!has_groff) continue;
-    const std::string file = testing::TempDir() + "/braid.1";
-    std::ofstream(file) << *page;
+    const std::string file = scratch_ / "braid.1";
+    PutFile(file, *page);
     EXPECT_EQ(Output("groff -man -Tutf8 -ww -z " + file + " 2>&1"), "") << *page;
   }
   EXPECT_FALSE(ManualPage(program_.app, std::vector<std::string>{"nothing"}).ok());
 }
 
 TEST_F(HelpTest, ManualPagesAreWrittenForEveryCommand) {
-  const std::filesystem::path directory = testing::TempDir() + "/man1";
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directories(directory);
+  const std::filesystem::path& directory = scratch_.path();
   ASSERT_TRUE(WriteManualPages(program_.app, directory, {}).ok());
   size_t num_pages = 0;
   for (const auto& [path, command] : Commands()) {

@@ -11,10 +11,10 @@
 #include <vector>
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const std::string host = argv[1];
   const char* directory = std::getenv("TMPDIR");
-  std::ofstream record(std::string(directory ? directory : "/tmp") + "/host_agent." + host);
+  if (argc < 3 || directory == nullptr) return 2;
+  const std::string host = argv[1];
+  std::ofstream record(std::string(directory) + "/host_agent." + host);
   for (int i = 2; i < argc; ++i) record << argv[i] << "\n";
   record.close();
   // Open MPI hands over a line for the remote shell: assignments, each ended by a semicolon, then

@@ -4,8 +4,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace model_version_test {
@@ -14,16 +15,14 @@ namespace fs = std::filesystem;
 
 class ModelVersionTest : public testing::Test {
  protected:
-  ModelVersionTest() : root_(fs::path(testing::TempDir()) / "model_version") {
-    fs::remove_all(root_);
-    fs::create_directories(root_ / "checkpoints");
-  }
-  void Touch(const fs::path& path) { std::ofstream(root_ / path) << "x"; }
+  ModelVersionTest() { fs::create_directory(root_ / "checkpoints"); }
+  void Touch(const fs::path& path) { PutFile(root_ / path, "x"); }
   void MakeCheckpoint(const std::string& name) {
     fs::create_directory(root_ / "checkpoints" / name);
   }
 
-  const fs::path root_;
+  const ScratchDirectory scratch_;
+  const fs::path root_ = scratch_.path();
 };
 
 TEST_F(ModelVersionTest, VersionOfARunIsItsNewestCheckpoint) {

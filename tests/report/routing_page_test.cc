@@ -5,11 +5,11 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "braid/v1/analysis.pb.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace routing_page_test {
@@ -64,8 +64,9 @@ v1::RoutingAnalysis Analysis(int layers, int experts) {
 
 // Python's XML parser accepts the page, and nothing in it needs a network or a script.
 void ExpectGoodPage(const std::string& html) {
-  const std::string path = testing::TempDir() + "/routing_page.html";
-  std::ofstream(path) << html.substr(html.find("<html"));
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "page.html";
+  PutFile(path, html.substr(html.find("<html")));
   const std::string command =
       absl::StrCat("'", BRAID_PYTHON,
                    "' -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' '", path, "'");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -19,6 +18,7 @@
 #include "reproduce/routers/routers_experiment.h"
 #include "reproduce/smoe_dropout/smoe_dropout_experiment.h"
 #include "runs/run_spec.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace reproduction_plan_test {
@@ -72,11 +72,9 @@ TEST(ReproductionPlanTest, RunsOfASeedDifferOnlyInTheModel) {
   }
 }
 
-// Returns a directory that looks like a dataset of this sequence length.
-std::string WriteDataset(const std::string& name, int sequence_length) {
-  const std::filesystem::path dataset =
-      std::filesystem::path(testing::TempDir()) / ("planned-" + name);
-  std::filesystem::create_directories(dataset);
+// Makes `dataset` a directory that looks like a dataset of this sequence length.
+void WriteDataset(const std::filesystem::path& dataset, int sequence_length) {
+  std::filesystem::create_directory(dataset);
   nlohmann::json object = {{"domains", {"a"}},
                            {"eos_id", 2},
                            {"key", "0"},
@@ -89,19 +87,19 @@ std::string WriteDataset(const std::string& name, int sequence_length) {
                            {"seed", 0},
                            {"vocab_size", 2048},
                            {"sequence_length", sequence_length}};
-  std::ofstream(dataset / "dataset.json") << object.dump();
+  PutFile(dataset / "dataset.json", object.dump());
   // Mixtures compare the tokenizers of their datasets.
-  std::ofstream(dataset / "tokenizer.model") << "tokenizer";
-  return dataset.string();
+  PutFile(dataset / "tokenizer.model", "tokenizer");
 }
 
 TEST(ReproductionPlanTest, EveryRunIsAcceptedByTheTrainer) {
   for (const Experiment* experiment :
        {&LoryExperiment(), &OrderExperiment(), &RoutersExperiment(), &SmoeDropoutExperiment()}) {
+    const ScratchDirectory scratch;
     DatasetDirs datasets;
     for (const DatasetDefinition& dataset : experiment->datasets) {
-      datasets[dataset.name] =
-          WriteDataset(experiment->name + "-" + dataset.name, experiment->sequence_length);
+      datasets[dataset.name] = scratch / dataset.name;
+      WriteDataset(datasets[dataset.name], experiment->sequence_length);
     }
     const ReproductionPlan plan = FullPlan(*experiment);
     for (const PlannedRun& run : plan.runs) {

@@ -15,6 +15,7 @@
 #include "base/atomic_file.h"
 #include "braid/v1/analysis.grpc.pb.h"
 #include "braid/v1/analysis.pb.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace run_scorer_test {
@@ -114,14 +115,10 @@ ScoringTask TaskOf(const std::vector<std::string>& models) {
 
 class RunScorerTest : public testing::Test {
  protected:
-  RunScorerTest() : directory_(std::filesystem::path(testing::TempDir()) / NameOfTest()) {
-    std::filesystem::remove_all(directory_);
+  RunScorerTest() {
     grpc::ServerBuilder builder;
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-  }
-  static std::string NameOfTest() {
-    return testing::UnitTest::GetInstance()->current_test_info()->name();
   }
   absl::StatusOr<std::vector<TaskScores>> Score(const std::vector<ScoringTask>& tasks,
                                                 int slots = 2,
@@ -137,7 +134,8 @@ class RunScorerTest : public testing::Test {
     return files;
   }
 
-  const std::filesystem::path directory_;
+  const ScratchDirectory scratch_;
+  const std::filesystem::path directory_ = scratch_.path();
   ScriptedService service_;
   std::unique_ptr<grpc::Server> server_;
   std::ostringstream told_;

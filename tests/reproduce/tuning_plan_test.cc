@@ -6,16 +6,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "braid/v1/analysis.pb.h"
 #include "evaluation/tasks/task_spec.h"
 #include "reproduce/emoe/emoe_experiment.h"
 #include "reproduce/molex/molex_experiment.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace tuning_plan_test {
@@ -219,11 +220,11 @@ TEST(TuningPlanTest, TextsAreWrittenWithTheBeamsOfTheExperiment) {
 }
 
 TEST(TuningPlanTest, TheDigestOfATaskCoversItsFiles) {
-  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "digest";
-  std::filesystem::create_directories(directory / "sst2");
+  const ScratchDirectory directory;
+  std::filesystem::create_directory(directory / "sst2");
   const auto digest = [&](const char* text) {
-    std::ofstream(directory / "sst2/dev.tsv") << "sentence\tlabel\n" << text << "\t1\n";
-    return DigestOfTask({.name = "sst2"}, directory.string()).value();
+    PutFile(directory / "sst2/dev.tsv", absl::StrCat("sentence\tlabel\n", text, "\t1\n"));
+    return DigestOfTask({.name = "sst2"}, directory.path().string()).value();
   };
   const std::string first = digest("a good film");
   EXPECT_EQ(digest("a good film"), first);

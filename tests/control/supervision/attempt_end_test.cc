@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/utf8.h"
 #include "control/supervision/log_tail.h"
+#include "tests/base/scratch_directory.h"
 
 namespace braid {
 namespace attempt_end_test {
@@ -20,11 +21,11 @@ using testing::Not;
 // A supervisor that re-attached does not get the exit code of mpirun, and the log holds little but
 // the settings that the trainer prints when it starts.
 TEST(AttemptEndTest, CauseIsShortAndHasNoSettings) {
-  const RunDirectory run(std::filesystem::path(testing::TempDir()) / "braid-attempt-end");
+  const ScratchDirectory scratch;
+  const RunDirectory run(scratch.path());
   std::string log = AttemptMarker("n") + "resolved configuration:\n";
   for (int line = 0; line < 60; ++line) absl::StrAppend(&log, "  setting_", line, ": 1\n");
   log += "BLAS kernels: Zen\n";
-  std::filesystem::create_directories(run.root());
   ASSERT_TRUE(WriteFileAtomically(run.log(), log).ok());
   const std::string killed = DescribeEnd(run, {}, {}, {}, std::nullopt).cause;
   EXPECT_THAT(killed, Not(HasSubstr("setting_")));
@@ -37,7 +38,6 @@ TEST(AttemptEndTest, CauseIsShortAndHasNoSettings) {
   EXPECT_THAT(crashed, EndsWith("trainer.log:\nframe 56\nframe 57\nframe 58\nframe 59\n"
                                 "Segmentation fault"));
   EXPECT_LT(crashed.size(), 300u) << crashed;
-  std::filesystem::remove_all(run.root());
 }
 
 // A message that is not UTF-8 would make the answers about this run, and the list of all runs,

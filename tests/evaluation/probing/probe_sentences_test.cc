@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/splitmix.h"
 #include "evaluation/probing/swapped_sentences.h"
+#include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
 
 namespace braid {
@@ -100,8 +100,9 @@ std::string OutputOf(const std::string& command) {
 
 TEST(ProbeSentencesTest, LabelsAgreeWithASecondConstructionInPython) {
   const std::string text = RandomText(4000, 7);
-  const std::string path = testing::TempDir() + "/probe_text.txt";
-  std::ofstream(path) << text;
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "text.txt";
+  PutFile(path, text);
   SentencePool pool(5);
   pool.Add(text);
   const std::vector<Probe> all = ProbesNamed({}).value();

@@ -167,11 +167,6 @@ std::string Plot(const IntervalChart& chart) {
 
 }  // namespace
 
-std::string RenderIntervalChart(const IntervalChart& chart) {
-  const std::string plot = Plot(chart);
-  return plot.empty() ? "" : Legend(chart) + plot;
-}
-
 std::string RenderForBothWidths(IntervalChart chart) {
   const std::string wide = Plot(chart);
   if (wide.empty()) return "";

@@ -41,10 +41,8 @@ struct IntervalChart {
   int width = 640;
 };
 
-// Returns the legend and the plot; "" without labels or values.
-std::string RenderIntervalChart(const IntervalChart& chart);
-
-// Returns the chart twice, for wide and for narrow pages, under one legend.
+// Returns the chart twice, for wide and for narrow pages, under one legend; "" without labels or
+// values.
 std::string RenderForBothWidths(IntervalChart chart);
 
 }  // namespace braid

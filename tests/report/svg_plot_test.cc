@@ -5,6 +5,10 @@
 
 #include <cmath>
 #include <random>
+#include <string>
+#include <vector>
+
+#include "tests/report/page_checks.h"
 
 namespace braid {
 namespace svg_plot_test {
@@ -100,12 +104,12 @@ TEST(IntervalChartTest, LongestBarFitsAndMissingValuesAreLeftOut) {
                       .x_label = "perplexity",
                       .labels = {"code", "law"},
                       .series = {{"a", 0, {10, std::nan("")}}, {"b", 1, {40}}}};
-  const std::string svg = RenderIntervalChart(chart);
+  const std::string svg = RenderForBothWidths(chart);
   EXPECT_THAT(svg, HasSubstr("code, a: 10.0"));
   EXPECT_THAT(svg, HasSubstr("code, b: 40.0"));
   EXPECT_THAT(svg, Not(HasSubstr("law, ")));
   chart.labels.clear();
-  EXPECT_EQ(RenderIntervalChart(chart), "");
+  EXPECT_EQ(RenderForBothWidths(chart), "");
 }
 
 TEST(IntervalChartTest, WhiskersReachFromLowToHighAndAreLeftOutWithoutBoth) {
@@ -114,10 +118,16 @@ TEST(IntervalChartTest, WhiskersReachFromLowToHighAndAreLeftOutWithoutBoth) {
                       .x_label = "perplexity",
                       .labels = {"code", "law"},
                       .series = {{"a", 0, {10, 20}, {8, std::nan("")}, {13, 22}}}};
-  const std::string svg = RenderIntervalChart(chart);
+  const std::string svg = RenderForBothWidths(chart);
   EXPECT_THAT(svg, HasSubstr("code, a: 10.0 (8.0 to 13.0)"));
   EXPECT_THAT(svg, HasSubstr("law, a: 20.0<"));
-  EXPECT_EQ(svg.find("whisker"), svg.rfind("whisker")) << "one of two bars has an interval";
+  const std::vector<std::string> plots = PlotsOf(svg);
+  ASSERT_EQ(plots.size(), 2u);
+  EXPECT_THAT(plots[0], HasSubstr("viewBox=\"0 0 640 "));
+  EXPECT_THAT(plots[1], HasSubstr("viewBox=\"0 0 370 "));
+  for (const std::string& plot : plots) {
+    EXPECT_EQ(plot.find("whisker"), plot.rfind("whisker")) << "one of two bars has an interval";
+  }
 }
 
 TEST(IntervalChartTest, ReferencesAndDotsWithoutValueAreLeftOut) {
@@ -127,12 +137,12 @@ TEST(IntervalChartTest, ReferencesAndDotsWithoutValueAreLeftOut) {
                             .series = {{"a", 0, {55, 3}}, {"b", 1, {std::nan("")}}},
                             .references = {50, std::nan("")},
                             .reference_name = "chance"};
-  const std::string svg = RenderIntervalChart(chart);
+  const std::string svg = RenderForBothWidths(chart);
   EXPECT_THAT(svg, HasSubstr("piqa, chance: 50.0"));
   EXPECT_THAT(svg, Not(HasSubstr("nq, chance")));
   EXPECT_THAT(svg, HasSubstr("nq, a: 3.0"));
   EXPECT_THAT(svg, Not(HasSubstr(", b: ")));
-  EXPECT_EQ(RenderIntervalChart({}), "");
+  EXPECT_EQ(RenderForBothWidths(IntervalChart{}), "");
 }
 
 TEST(StackedBarsTest, SharesAreOfTheWholeBar) {

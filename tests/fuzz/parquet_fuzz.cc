@@ -8,7 +8,8 @@ namespace braid {
 
 std::vector<std::string> FUZZ_SEEDS(parquet)() {
   std::vector<std::string> seeds;
-  for (const char* name : {"none-1.parquet", "encodings-2.parquet", "../bombs/prefixes.parquet"}) {
+  for (const char* name : {"none-1.parquet", "none-2.parquet", "encodings-1.parquet",
+                           "encodings-2.parquet", "../bombs/prefixes.parquet"}) {
     seeds.push_back(*ReadFile(std::filesystem::path(BRAID_GOLDEN_PARQUET) / name));
   }
   return seeds;

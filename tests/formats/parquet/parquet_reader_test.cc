@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/atomic_file.h"
 #include "formats/parquet/page_codec.h"
@@ -158,21 +157,6 @@ TEST(ParquetReaderTest, FindsDamagedPages) {
     }
   }
   EXPECT_GT(damaged, 20);
-}
-
-TEST(ParquetReaderTest, SurvivesAnyDamage) {
-  const std::vector<std::string> columns = Golden()["columns"];
-  std::mt19937_64 random(4);
-  for (const char* name : {"none-1.parquet", "none-2.parquet", "encodings-1.parquet"}) {
-    const std::string bytes = *ReadFile(kGolden / name);
-    for (int round = 0; round < 2000; ++round) {
-      std::string changed = bytes;
-      for (auto n = 1 + random() % 4; n > 0; --n) {
-        changed[random() % changed.size()] = static_cast<char>(random());
-      }
-      ReadAll(changed, columns);
-    }
-  }
 }
 
 TEST(PageCodecTest, ExpandsToTheStatedSizeOnly) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks MPIJob manifests against mpijob_schema.json: 0 when all follow it, 1 and the reasons
+"""Checks MPIJob manifests against mpijob_schema.json: 0 when all follow it, 2 and the reasons
 when one does not, 77 without python3-jsonschema.
 
 usage: mpijob_schema.py MANIFEST...
@@ -23,7 +23,7 @@ def main(paths):
         for error in validator.iter_errors(json.loads(pathlib.Path(path).read_text())):
             print(f"{path}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}")
             problems += 1
-    return 1 if problems else 0
+    return 2 if problems else 0
 
 
 if __name__ == "__main__":

@@ -45,8 +45,6 @@ DocumentFrequencies::DocumentFrequencies(int32_t max_ngram)
   BRAID_CHECK(max_ngram >= 1) << max_ngram;
 }
 
-void DocumentFrequencies::Add(std::string_view text) { AddAll({&text, 1}); }
-
 void DocumentFrequencies::AddAll(std::span<const std::string_view> texts) {
   num_documents_ += static_cast<int64_t>(texts.size());
   BRAID_CHECK(num_documents_ <= std::numeric_limits<uint32_t>::max()) << num_documents_;

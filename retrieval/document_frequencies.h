@@ -30,9 +30,8 @@ class DocumentFrequencies {
   // Requires: 1 <= max_ngram.
   explicit DocumentFrequencies(int32_t max_ngram);
 
-  // Adds one document: increments every bucket that contains one of its n-grams.
-  void Add(std::string_view text);
-  // Adds documents in parallel; the counts do not depend on the number of threads or the order.
+  // Adds documents in parallel: each increments every bucket that contains one of its n-grams. The
+  // counts do not depend on the number of threads or the order.
   void AddAll(std::span<const std::string_view> texts);
 
   int64_t num_documents() const { return num_documents_; }

@@ -248,30 +248,4 @@ double NeighborGraphSearch::Recall(std::span<const uint32_t> ids,
                              [&](size_t i) -> size_t { return plan_.sample.documents()[i]; });
 }
 
-absl::StatusOr<NeighborGraph> BuildNeighborGraph(
-    std::span<const float> values, int64_t n, int32_t d, const v1::NeighborConfig& config,
-    uint64_t seed, const std::function<absl::Status(int64_t done)>& progress) {
-  int64_t done = 0;
-  const StopCheck check = [&] { return progress ? progress(done) : absl::OkStatus(); };
-  ASSIGN_OR_RETURN(const NeighborGraphSearch search,
-                   NeighborGraphSearch::Prepare({values, n, d}, config, seed, check));
-  NeighborGraph graph;
-  graph.k = search.k();
-  graph.index_description = search.description();
-  graph.ids.resize(n * graph.k);
-  graph.scores.resize(n * graph.k);
-  while (done < n) {
-    const int64_t count = std::min(search.chunk_documents(), n - done);
-    const auto offset = done * graph.k, size = count * graph.k;
-    RETURN_IF_ERROR(search.Find(
-        done,
-        {std::span(graph.ids).subspan(offset, size), std::span(graph.scores).subspan(offset, size)},
-        check));
-    done += count;
-    RETURN_IF_ERROR(check());
-  }
-  graph.recall_at_k = search.Recall(graph.ids, graph.scores);
-  return graph;
-}
-
 }  // namespace braid

@@ -2,14 +2,14 @@
 // cosine. The graph that in-context pretraining (arXiv 2310.10638, 2.1) traverses to place similar
 // documents next to each other.
 //
-//   ASSIGN_OR_RETURN(NeighborGraph graph,
-//                    BuildNeighborGraph(vectors, n, d, config, seed, nullptr));
-//   graph.ids[document * graph.k]  // its nearest neighbor
+//   ASSIGN_OR_RETURN(const NeighborGraphSearch search,
+//                    NeighborGraphSearch::Prepare({vectors, n, d}, config, seed, check));
+//   RETURN_IF_ERROR(search.Find(0, {ids, scores}, check));
+//   ids[document * search.k()]  // its nearest neighbor
 #ifndef BRAID_RETRIEVAL_NEIGHBOR_GRAPH_H_
 #define BRAID_RETRIEVAL_NEIGHBOR_GRAPH_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +49,17 @@ class NeighborGraphSearch {
   // `remote`, if not null, searches instead of this process, with equal results, and must outlive
   // the result too.
   //
+  // config.index "auto" (or empty) searches exactly up to 100,000 documents, through IVF,Flat with
+  // 4 sqrt(n) lists above, and through IVF,PQ above 20 million; a FAISS index_factory string
+  // overrides, where "Flat" is the exact search. Without config.nprobe, an IVF index searches more
+  // lists until recall@k on the sample reaches 0.91 or stops growing.
+  //
+  // Exact graphs depend only on the vectors and k. Others also depend on the seed (training sample,
+  // recall sample), FAISS and the BLAS; IVF,Flat does not depend on the number of threads.
+  //
+  // Memory in addition to `vectors` and the rows: blocks of queries (list_search.h); for a FAISS
+  // index also the index and its training sample.
+  //
   // INVALID_ARGUMENT for vectors that are not [n, d], not finite or not normalized, k < 0, or an
   // invalid index string, with `remote` any but "Flat" and "IVF<lists>,Flat"; the errors of
   // `check`.
@@ -70,10 +81,11 @@ class NeighborGraphSearch {
   // Returns how many documents to search at once: whole blocks, enough for every thread.
   int64_t chunk_documents() const;
 
-  // Searches the documents begin, begin + 1, ..., as many as `rows` has.
+  // Searches the documents begin, begin + 1, ..., as many as `rows` has. A row never contains the
+  // document itself. The first error of `check` ends the search within two seconds and is returned.
   absl::Status Find(int64_t begin, NeighborRows rows, const StopCheck& check) const;
 
-  // Returns recall@k of the whole graph, [n, k].
+  // Returns recall@k of the whole graph, [n, k], as RecallSample::Recall does.
   double Recall(std::span<const uint32_t> ids, std::span<const float> scores) const;
 
  private:
@@ -85,38 +97,6 @@ class NeighborGraphSearch {
   bool is_remote_;
   std::unique_ptr<NeighborSearch> search_;
 };
-
-struct NeighborGraph {
-  int32_t k = 0;
-  // [n, k]: never the document itself, by descending score, ties by ascending id; kNoNeighbor
-  // (score 0) at the end of a row that has fewer.
-  std::vector<uint32_t> ids;
-  // [n, k]: cosine similarity.
-  std::vector<float> scores;
-  // Measured on a sample of documents against exact search: the share of the entries of a row that
-  // are at least as similar as the true k-th neighbor, so that ties in another order count. 1 if
-  // there are none.
-  double recall_at_k = 0;
-  // A description such as "Flat (exact)" or "IVF1549,Flat nprobe=64".
-  std::string index_description;
-};
-
-// Searches all blocks of a NeighborGraphSearch. config.index "auto" (or empty) searches exactly up
-// to 100,000 documents, through IVF,Flat with 4 sqrt(n) lists above, and through IVF,PQ above 20
-// million; a FAISS index_factory string overrides, where "Flat" is the exact search. Without
-// config.nprobe, an IVF index searches more lists until recall@k on the sample reaches 0.91 or
-// stops growing.
-//
-// `progress`, if not null, is called from this thread several times a second with the number of
-// documents searched so far; its first error ends the search within two seconds and is returned.
-// Memory in addition to `vectors` and the result: blocks of queries (list_search.h); for a FAISS
-// index also the index and its training sample.
-//
-// Exact graphs depend only on the vectors and k. Others also depend on the seed (training sample,
-// recall sample), FAISS and the BLAS; IVF,Flat does not depend on the number of threads.
-absl::StatusOr<NeighborGraph> BuildNeighborGraph(
-    std::span<const float> vectors, int64_t n, int32_t d, const v1::NeighborConfig& config,
-    uint64_t seed, const std::function<absl::Status(int64_t done)>& progress);
 
 }  // namespace braid
 

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "control/launch/kubernetes_manifest.h"
-#include "control/launch/launch_lock.h"
 #include "control/launch/scheduled_run.h"
 #include "control/launch/slurm_script.h"
 #include "control/supervision/attempt_process.h"
@@ -170,11 +169,6 @@ absl::StatusOr<MpirunSite> LocalSite(const LauncherPrograms& programs, const v1:
 
 std::string JobName(const fs::path& run_dir, const std::string& nonce) {
   return absl::StrCat("braid-", run_dir.filename().string(), "-", nonce);
-}
-
-absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run) {
-  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
-  return StartLockedRun(programs, run);
 }
 
 absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run) {

@@ -72,12 +72,10 @@ std::string JobName(const std::filesystem::path& run_dir, const std::string& non
 // Starts or submits the run whose resolved spec is in `run`. Safe to repeat after a crash at any
 // moment. The exit.json of an earlier attempt is removed. FailedPrecondition when the run is alive
 // or queued already, or when a program is missing. Unavailable when the scheduler did not answer;
-// repeating the call then submits the run only if it was not submitted.
-absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run);
-// Does the same for a caller that holds LockLaunch(run).
+// repeating the call then submits the run only if it was not submitted. Requires LockLaunch(run).
 absl::Status StartLockedRun(const LauncherPrograms& programs, const RunDirectory& run);
 
-// Returns whether StartRun has ever recorded a process or a job of the run.
+// Returns whether StartLockedRun has ever recorded a process or a job of the run.
 bool WasStarted(const RunDirectory& run);
 
 }  // namespace braid

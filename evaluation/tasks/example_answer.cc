@@ -346,10 +346,4 @@ absl::StatusOr<std::vector<ExampleAnswer>> AnswerExamples(const LoadedTask& task
   return answers;
 }
 
-absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
-                                            const Asking& asking) {
-  ASSIGN_OR_RETURN(std::vector<ExampleAnswer> answers, AnswerExamples(task, {&example, 1}, asking));
-  return std::move(answers[0]);
-}
-
 }  // namespace braid

@@ -73,9 +73,6 @@ size_t MostAnswersTogether(const LoadedTask& task, const Asking& asking);
 absl::StatusOr<std::vector<ExampleAnswer>> AnswerExamples(const LoadedTask& task,
                                                           std::span<const int64_t> examples,
                                                           const Asking& asking);
-// The same for one example.
-absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
-                                            const Asking& asking);
 
 }  // namespace braid
 

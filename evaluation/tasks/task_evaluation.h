@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<ExampleAnswer>> StoredAnswers(const LoadedTask& task,
                                                          const TaskEvaluationOptions& options);
 
 // Evaluates the task. DataLoss when a stored answer does not fit the task; other errors are those
-// of CheckAnswerable, CheckShots, AnswerLog and AnswerExample.
+// of CheckAnswerable, CheckShots, AnswerLog and AnswerExamples.
 absl::StatusOr<v1::TaskResult> EvaluateTask(const LoadedTask& task, const AskedModel& model,
                                             const TaskEvaluationOptions& options,
                                             const TaskProgress& progress);

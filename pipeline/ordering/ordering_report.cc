@@ -202,10 +202,6 @@ double PackedPurity(std::span<const uint32_t> order, std::span<const int64_t> do
 
 }  // namespace
 
-OrderingReport MeasureOrdering(const OrderingReportInput& input) {
-  return *MeasureOrdering(input, [] { return absl::OkStatus(); });
-}
-
 absl::StatusOr<OrderingReport> MeasureOrdering(const OrderingReportInput& input,
                                                const KeepGoing& keep_going) {
   const CosineOf cosine(input.embeddings, input.dimension);

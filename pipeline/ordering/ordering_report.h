@@ -52,9 +52,7 @@ struct OrderingReport {
 };
 
 // Measures an order. O(documents * dimension); reads each embedding a few times, so they may be
-// memory-mapped.
-OrderingReport MeasureOrdering(const OrderingReportInput& input);
-// Does the same, calls `keep_going` every few milliseconds while it reads embeddings, and returns
+// memory-mapped. Calls `keep_going` every few milliseconds while it reads embeddings, and returns
 // its error.
 absl::StatusOr<OrderingReport> MeasureOrdering(const OrderingReportInput& input,
                                                const std::function<absl::Status()>& keep_going);

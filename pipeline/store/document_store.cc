@@ -78,11 +78,6 @@ absl::Status StringColumnWriter::Commit(StageWriter* stage) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DocumentStoreWriter> DocumentStoreWriter::Create(
-    const std::filesystem::path& directory) {
-  return Resume(directory, ResumePoint{});
-}
-
 absl::StatusOr<DocumentStoreWriter> DocumentStoreWriter::Resume(
     const std::filesystem::path& directory, const ResumePoint& point) {
   ASSIGN_OR_RETURN(StringColumnWriter texts,

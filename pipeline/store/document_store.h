@@ -55,10 +55,8 @@ class StringColumnWriter {
 // Streams documents to the files of a document store. Memory: 4 bytes per document.
 class DocumentStoreWriter {
  public:
-  // Starts from the beginning in the directory of the stage.
-  static absl::StatusOr<DocumentStoreWriter> Create(const std::filesystem::path& directory);
-  // Continues after the state that Sync() stored in `point`; starts from the beginning when there
-  // is none.
+  // Continues in the directory of the stage after the state that Sync() stored in `point`; starts
+  // from the beginning when there is none.
   static absl::StatusOr<DocumentStoreWriter> Resume(const std::filesystem::path& directory,
                                                     const ResumePoint& point);
 

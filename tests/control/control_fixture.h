@@ -14,7 +14,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "control/control_service.h"
+#include "control/launch/launch_lock.h"
+#include "control/launch/launcher.h"
 
 namespace braid {
 
@@ -72,6 +75,12 @@ class ControlFixture : public testing::Test {
 
   std::filesystem::path root_;
 };
+
+// Starts or submits a run as the service does.
+inline absl::Status StartRun(const LauncherPrograms& programs, const RunDirectory& run) {
+  ASSIGN_OR_RETURN(const FileLock lock, LockLaunch(run));
+  return StartLockedRun(programs, run);
+}
 
 }  // namespace braid
 

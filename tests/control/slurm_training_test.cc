@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "control/launch/launcher.h"
 #include "control/launch/scheduled_run.h"
+#include "tests/control/control_fixture.h"
 #include "tests/control/slurm_cluster.h"
 #include "tests/control/supervised_run.h"
 

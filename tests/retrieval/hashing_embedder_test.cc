@@ -229,10 +229,7 @@ class DocumentFrequenciesTest : public testing::Test {
 };
 
 TEST_F(DocumentFrequenciesTest, CountsDocumentsNotOccurrences) {
-  DocumentFrequencies frequencies(1);
-  frequencies.Add("apple apple pear");
-  frequencies.Add("Apple");
-  frequencies.Add("");
+  const DocumentFrequencies frequencies = Fit({"apple apple pear", "Apple", ""}, 1);
   EXPECT_EQ(frequencies.num_documents(), 3);
   EXPECT_EQ(frequencies.Frequency(XXH3_64bits("apple", 5)), 2);
   EXPECT_EQ(frequencies.Frequency(XXH3_64bits("pear", 4)), 1);

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "retrieval/inner_product.h"
 
 namespace braid {
@@ -53,8 +56,30 @@ v1::NeighborConfig Config(int32_t k, const std::string& index = "", int32_t npro
   return config;
 }
 
+struct NeighborGraph {
+  int32_t k = 0;
+  std::vector<uint32_t> ids;  // [n, k]
+  std::vector<float> scores;  // [n, k]
+  double recall_at_k = 0;
+  std::string index_description;
+};
+
+absl::StatusOr<NeighborGraph> TryToBuild(const Vectors& vectors, const v1::NeighborConfig& config,
+                                         uint64_t seed = 0) {
+  const StopCheck check = [] { return absl::OkStatus(); };
+  ASSIGN_OR_RETURN(
+      const NeighborGraphSearch search,
+      NeighborGraphSearch::Prepare({vectors.values, vectors.n, vectors.d}, config, seed, check));
+  const int32_t k = search.k();
+  std::vector<uint32_t> ids(vectors.n * k);
+  std::vector<float> scores(vectors.n * k);
+  RETURN_IF_ERROR(search.Find(0, {ids, scores}, check));
+  const double recall = search.Recall(ids, scores);
+  return NeighborGraph{k, std::move(ids), std::move(scores), recall, search.description()};
+}
+
 NeighborGraph Build(const Vectors& vectors, const v1::NeighborConfig& config, uint64_t seed = 0) {
-  auto graph = BuildNeighborGraph(vectors.values, vectors.n, vectors.d, config, seed, nullptr);
+  auto graph = TryToBuild(vectors, config, seed);
   EXPECT_TRUE(graph.ok()) << graph.status();
   return *std::move(graph);
 }
@@ -230,22 +255,9 @@ TEST_F(NeighborGraphTest, PadsShortRowsOfAnIndex) {
   }
 }
 
-TEST_F(NeighborGraphTest, ReportsProgressUpToTheLastDocument) {
-  const Vectors vectors = RandomVectors(5000, 8, 16);
-  std::vector<int64_t> done;
-  ASSERT_TRUE(BuildNeighborGraph(vectors.values, 5000, 8, Config(3), 0, [&](int64_t documents) {
-                done.push_back(documents);
-                return absl::OkStatus();
-              }).ok());
-  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
-  EXPECT_EQ(done.back(), 5000);
-}
-
 TEST_F(NeighborGraphTest, RejectsVectorsThatAreNotNormalized) {
   Vectors vectors = RandomVectors(10, 4, 17);
-  const auto status = [&] {
-    return BuildNeighborGraph(vectors.values, 10, 4, Config(3), 0, nullptr).status();
-  };
+  const auto status = [&] { return TryToBuild(vectors, Config(3)).status(); };
   ASSERT_TRUE(status().ok());
   vectors.values[13] = 3;
   EXPECT_TRUE(absl::IsInvalidArgument(status()));
@@ -261,7 +273,7 @@ TEST_F(NeighborGraphTest, RejectsInvalidConfigurations) {
   for (const v1::NeighborConfig& config :
        {Config(-1), Config(1'000'000), Config(3, "nonsense"), Config(3, "IVF4,PQ0"),
         Config(3, "IVF4,PQ3"), Config(3, "", -1), Config(3, "", 0, -1), Config(3, "IVF500,Flat")}) {
-    const auto status = BuildNeighborGraph(vectors.values, 100, 8, config, 0, nullptr).status();
+    const auto status = TryToBuild(vectors, config).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << config.ShortDebugString() << status;
   }
 }

@@ -1,5 +1,9 @@
 #include "tests/evaluation/tasks/sample_tasks.h"
 
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
 #include "evaluation/tasks/task_spec.h"
 
 namespace braid {
@@ -32,6 +36,12 @@ TextCodec ByteCodec() {
     return text;
   };
   return codec;
+}
+
+absl::StatusOr<ExampleAnswer> AnswerExample(const LoadedTask& task, int64_t example,
+                                            const Asking& asking) {
+  ASSIGN_OR_RETURN(std::vector<ExampleAnswer> answers, AnswerExamples(task, {&example, 1}, asking));
+  return std::move(answers[0]);
 }
 
 }  // namespace braid

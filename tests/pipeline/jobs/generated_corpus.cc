@@ -93,7 +93,7 @@ void WriteCorpus(const std::filesystem::path& path) {
 DocumentStore StoreOf(const std::vector<std::string>& texts) {
   const std::filesystem::path directory = NewDirectory();
   StageWriter stage(directory, "ingest", StageKey("ingest", 1).Hex());
-  auto writer = DocumentStoreWriter::Create(directory);
+  auto writer = DocumentStoreWriter::Resume(directory, {});
   EXPECT_TRUE(writer.ok()) << writer.status();
   for (size_t i = 0; i < texts.size(); ++i) {
     EXPECT_TRUE(writer->Add("doc-" + std::to_string(i), texts[i], "web").ok());

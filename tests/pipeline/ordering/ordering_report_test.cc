@@ -20,19 +20,23 @@ std::vector<float> OnCircle(std::initializer_list<double> degrees) {
   return vectors;
 }
 
+OrderingReport Measure(const OrderingReportInput& input) {
+  return *MeasureOrdering(input, [] { return absl::OkStatus(); });
+}
+
 TEST(OrderingReportTest, AveragesCosinesOverTheRightPairs) {
   const std::vector<float> embeddings = OnCircle({0, 60, 90, 0});
   const DocumentOrder order{{0, 1, 2, 3}, {0, 3}};
   // Two instances: documents 0, 1 | 2, 3.
   const std::vector<ProvenanceSpan> spans = {
       {0, 0, 0, 0, 2}, {1, 0, 0, 2, 2}, {2, 0, 1, 0, 2}, {3, 0, 1, 2, 2}};
-  const OrderingReport report = MeasureOrdering({.order_name = "SIMILARITY",
-                                                 .order = order,
-                                                 .embeddings = embeddings,
-                                                 .dimension = 2,
-                                                 .domains = {},
-                                                 .spans = spans,
-                                                 .sequence_length = 3});
+  const OrderingReport report = Measure({.order_name = "SIMILARITY",
+                                         .order = order,
+                                         .embeddings = embeddings,
+                                         .dimension = 2,
+                                         .domains = {},
+                                         .spans = spans,
+                                         .sequence_length = 3});
   const double c30 = std::cos(M_PI / 6);
   EXPECT_NEAR(report.adjacent_cosine, (0.5 + c30 + 0) / 3, 1e-6);
   EXPECT_NEAR(report.adjacent_cosine_within_instances, (0.5 + 0) / 2, 1e-6);
@@ -41,13 +45,13 @@ TEST(OrderingReportTest, AveragesCosinesOverTheRightPairs) {
 
 TEST(OrderingReportTest, CountsPathsAndRestarts) {
   const DocumentOrder order{{0, 1, 2, 3, 4, 5, 6}, {0, 1, 3, 4}};  // lengths 1, 2, 1, 3
-  const OrderingReport report = MeasureOrdering({.order_name = "SIMILARITY", .order = order});
+  const OrderingReport report = Measure({.order_name = "SIMILARITY", .order = order});
   EXPECT_EQ(report.restarts, 3);
   EXPECT_DOUBLE_EQ(report.mean_path_length, 7.0 / 4);
   EXPECT_DOUBLE_EQ(report.median_path_length, 1.5);
   EXPECT_EQ(report.max_path_length, 3);
   const DocumentOrder source = SourceOrder(4);
-  const OrderingReport none = MeasureOrdering({.order_name = "SOURCE", .order = source});
+  const OrderingReport none = Measure({.order_name = "SOURCE", .order = source});
   EXPECT_EQ(none.restarts, 0);
   EXPECT_EQ(none.mean_path_length, 0);
 }
@@ -58,11 +62,11 @@ TEST(OrderingReportTest, WeighsPurityByTokens) {
   // Instance 0: 6 of domain 0, 2 of domain 1. Instance 1: 1 of 1, 1 of 0.
   const std::vector<ProvenanceSpan> spans = {
       {0, 0, 0, 0, 6}, {1, 0, 0, 6, 2}, {1, 2, 1, 0, 1}, {2, 0, 1, 1, 1}};
-  const OrderingReport report = MeasureOrdering({.order_name = "SOURCE",
-                                                 .order = order,
-                                                 .domains = domains,
-                                                 .spans = spans,
-                                                 .sequence_length = 7});
+  const OrderingReport report = Measure({.order_name = "SOURCE",
+                                         .order = order,
+                                         .domains = domains,
+                                         .spans = spans,
+                                         .sequence_length = 7});
   EXPECT_DOUBLE_EQ(report.domain_purity, 7.0 / 10);
 }
 
@@ -86,19 +90,19 @@ TEST(OrderingReportTest, RandomPurityIsThatOfPackingTheRandomOrder) {
   }
   const DocumentOrder source = SourceOrder(100);
   pack(source.order, &spans);
-  const OrderingReport report = MeasureOrdering({.order_name = "SOURCE",
-                                                 .order = source,
-                                                 .domains = domains,
-                                                 .spans = spans,
-                                                 .sequence_length = 31,
-                                                 .seed = 5});
+  const OrderingReport report = Measure({.order_name = "SOURCE",
+                                         .order = source,
+                                         .domains = domains,
+                                         .spans = spans,
+                                         .sequence_length = 31,
+                                         .seed = 5});
   const DocumentOrder shuffled = RandomOrder(100, 5);
   pack(shuffled.order, &random_spans);
-  const OrderingReport expected = MeasureOrdering({.order_name = "RANDOM",
-                                                   .order = shuffled,
-                                                   .domains = domains,
-                                                   .spans = random_spans,
-                                                   .sequence_length = 31});
+  const OrderingReport expected = Measure({.order_name = "RANDOM",
+                                           .order = shuffled,
+                                           .domains = domains,
+                                           .spans = random_spans,
+                                           .sequence_length = 31});
   EXPECT_DOUBLE_EQ(report.random_domain_purity, expected.domain_purity);
   EXPECT_GT(report.domain_purity, 0.9);
   EXPECT_LT(report.random_domain_purity, 0.9);
@@ -112,8 +116,8 @@ TEST(OrderingReportTest, RandomCosineIsOfAllDocumentsOfTheOrder) {
     embeddings.push_back(i < 1000 ? 0.0f : 3.0f);  // cosine, not inner product
   }
   const DocumentOrder order = SourceOrder(2000);
-  const OrderingReport report = MeasureOrdering(
-      {.order_name = "SOURCE", .order = order, .embeddings = embeddings, .dimension = 2});
+  const OrderingReport report =
+      Measure({.order_name = "SOURCE", .order = order, .embeddings = embeddings, .dimension = 2});
   EXPECT_NEAR(report.adjacent_cosine, 1998.0 / 1999, 1e-6);
   EXPECT_NEAR(report.random_adjacent_cosine, 0.5, 0.05);
 }
@@ -144,13 +148,13 @@ TEST(OrderingReportTest, ShuffledInstancesOfPlantedClustersAreSimilarInsideAndDi
     }
   }
   const DocumentOrder order = SourceOrder(num_documents);
-  const OrderingReport report = MeasureOrdering({.order_name = "SIMILARITY",
-                                                 .order = order,
-                                                 .embeddings = embeddings,
-                                                 .dimension = kDimension,
-                                                 .spans = spans,
-                                                 .sequence_length = 49,
-                                                 .seed = 1});
+  const OrderingReport report = Measure({.order_name = "SIMILARITY",
+                                         .order = order,
+                                         .embeddings = embeddings,
+                                         .dimension = kDimension,
+                                         .spans = spans,
+                                         .sequence_length = 49,
+                                         .seed = 1});
   EXPECT_GT(report.adjacent_cosine_within_instances, 0.95);
   EXPECT_NEAR(report.random_adjacent_cosine_within_instances, 0, 0.05);
   EXPECT_NEAR(report.random_adjacent_cosine, 0, 0.05);
@@ -191,7 +195,7 @@ TEST(OrderingReportTest, WritesEveryFieldAsJson) {
 
 TEST(OrderingReportTest, HandlesNoDocuments) {
   const DocumentOrder order;
-  const OrderingReport report = MeasureOrdering({.order_name = "SIMILARITY", .order = order});
+  const OrderingReport report = Measure({.order_name = "SIMILARITY", .order = order});
   EXPECT_EQ(report.num_documents, 0);
   EXPECT_EQ(report.adjacent_cosine, 0);
 }

@@ -21,7 +21,7 @@ class DocumentStoreTest : public testing::Test {
  protected:
   void Write(const std::vector<std::vector<std::string>>& documents) {
     StageWriter stage(directory_, "ingest", StageKey("ingest", 1).Hex());
-    auto writer = DocumentStoreWriter::Create(directory_);
+    auto writer = DocumentStoreWriter::Resume(directory_, {});
     ASSERT_TRUE(writer.ok()) << writer.status();
     for (const auto& document : documents) {
       ASSERT_TRUE(writer->Add(document[0], document[1], document[2]).ok());

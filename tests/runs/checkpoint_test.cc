@@ -13,9 +13,9 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "runs/checkpoint_directory.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/checkpoint_writer.h"
-#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace checkpoint_test {

@@ -11,8 +11,8 @@
 #include "runs/run_spec.h"
 #include "tests/base/largest_difference.h"
 #include "tests/trainer/finetuning_fixture.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "trainer/parallel/gradient_reducer.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_state.h"
 
 namespace braid {

@@ -17,10 +17,10 @@
 #include "gtest/gtest.h"
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
 #include "trainer/checkpoint_agreement.h"
 #include "trainer/checkpoint_writer.h"
-#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace checkpoint_damage_test {

@@ -13,8 +13,8 @@
 #include "gtest/gtest.h"
 #include "runs/checkpoint_directory.h"
 #include "tests/base/file_calls.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace checkpoint_writer_test {

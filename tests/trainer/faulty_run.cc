@@ -23,8 +23,8 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "tests/base/file_calls.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_loop.h"
 
 namespace braid {

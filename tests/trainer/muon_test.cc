@@ -12,8 +12,8 @@
 #include "model/kernels/orthogonalize.h"
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/weight_update.h"
 
 namespace braid {

@@ -6,7 +6,7 @@
 
 #include "tests/base/scratch_directory.h"
 #include "tests/base/status_matchers.h"
-#include "trainer/parallel/threaded_communicator.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace rank_check_test {

@@ -13,7 +13,7 @@
 #include "model/adapter_merge.h"
 #include "model/config/finetuning_config.h"
 #include "model/config/model_config.h"
-#include "trainer/parallel/threaded_communicator.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace routing_health_test {

@@ -24,7 +24,7 @@
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
 #include "tests/base/status_matchers.h"
-#include "trainer/parallel/threaded_communicator.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace {

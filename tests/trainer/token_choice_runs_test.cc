@@ -18,11 +18,11 @@
 #include "runs/checkpoint.h"
 #include "runs/checkpoint_directory.h"
 #include "runs/run_spec.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
 #include "tests/trainer/trainer_program.h"
 #include "trainer/data_loader.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_loop.h"
 #include "trainer/training_state.h"
 

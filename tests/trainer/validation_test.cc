@@ -20,9 +20,9 @@
 #include "runs/run_spec.h"
 #include "runs/validation_spec.h"
 #include "tests/base/status_matchers.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
 #include "tests/trainer/tiny_text_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace validation_test {

@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 #include "tests/trainer/tiny_run.h"
-#include "trainer/parallel/threaded_communicator.h"
 #include "trainer/training_state.h"
 
 namespace braid {

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/config/shard.h"
-#include "trainer/parallel/threaded_communicator.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 
 namespace braid {
 namespace communicator_test {

@@ -1,4 +1,4 @@
-#include "trainer/parallel/threaded_communicator.h"
+#include "tests/trainer/parallel/threaded_communicator.h"
 
 #include <algorithm>
 #include <condition_variable>

@@ -1,7 +1,6 @@
-// Ranks as threads of one process, for tests. Sums are taken in rank order, so results do not
-// depend on timing.
-#ifndef BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
-#define BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
+// Ranks as threads of one process. Sums are taken in rank order, so results do not depend on timing.
+#ifndef BRAID_TESTS_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
+#define BRAID_TESTS_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
 
 #include <functional>
 #include <memory>
@@ -19,4 +18,4 @@ std::vector<absl::Status> RunThreadedRanks(int world_size,
 
 }  // namespace braid
 
-#endif  // BRAID_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_
+#endif  // BRAID_TESTS_TRAINER_PARALLEL_THREADED_COMMUNICATOR_H_

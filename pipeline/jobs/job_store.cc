@@ -349,7 +349,13 @@ absl::Status JobStore::MarkCancelled(const std::string& id) {
 }
 
 absl::Status JobStore::Requeue(const std::string& id, const std::string& why) {
-  return MoveById(id, v1::JOB_QUEUED, why);
+  return Transact([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(id));
+    // As in FailAttempt: queueing the job would drop the request.
+    const bool cancel = table_.CancelRequested(number);
+    return Move(number, cancel ? v1::JOB_CANCELLED : v1::JOB_QUEUED, cancel ? "canceled" : why)
+        .status();
+  });
 }
 
 uint64_t JobStore::changes() const {

@@ -116,7 +116,8 @@ class JobStore {
   absl::Status Retry(const std::string& id, const std::string& cause, double first_delay);
   // Ends a running job as CANCELLED.
   absl::Status MarkCancelled(const std::string& id);
-  // Queues a running job again, which does not count as a failed attempt.
+  // Queues a running job again, which does not count as a failed attempt. With a pending request to
+  // cancel, cancels it.
   absl::Status Requeue(const std::string& id, const std::string& why);
 
   // Blocks until this process has made a change since changes() returned `seen`, or until the

@@ -147,10 +147,9 @@ absl::StatusOr<v1::JobResult> JobWorker::RunStages(const v1::Job& job) {
 absl::Status JobWorker::Record(const v1::Job& job, const absl::StatusOr<v1::JobResult>& result) {
   if (result.ok()) return jobs_->Succeed(job.id(), *result);
   if (absl::IsCancelled(result.status())) {
-    // Before `stopping_`, because queueing the job again would clear the request.
+    if (stopping_) return jobs_->Requeue(job.id(), "interrupted; queued again");
     ASSIGN_OR_RETURN(const bool requested, jobs_->CancelRequested(job.id()));
     if (requested) return jobs_->MarkCancelled(job.id());
-    if (stopping_) return jobs_->Requeue(job.id(), "interrupted; queued again");
   }
   const std::string cause(result.status().message());
   return IsTransient(result.status()) ? jobs_->Retry(job.id(), cause, retry_seconds_)

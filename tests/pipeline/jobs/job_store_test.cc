@@ -191,6 +191,21 @@ TEST_F(JobStoreTest, RequeuesOrphansUnlessTheyWereCancelled) {
   EXPECT_EQ(store_->Get(cancelled)->state(), v1::JOB_CANCELLED);
 }
 
+TEST_F(JobStoreTest, RequeuesAnInterruptedJobUnlessItWasCancelled) {
+  const std::string interrupted = store_->Submit(Spec(), "a")->id();
+  const std::string cancelled = store_->Submit(Spec(), "b")->id();
+  ASSERT_TRUE(store_->ClaimNext().ok());
+  ASSERT_TRUE(store_->ClaimNext().ok());
+  ASSERT_TRUE(Open()->RequestCancel(cancelled).ok()) << "by another process";
+  for (const std::string& id : {interrupted, cancelled}) {
+    ASSERT_TRUE(store_->Requeue(id, "interrupted; queued again").ok());
+  }
+  EXPECT_EQ(store_->Get(interrupted)->state(), v1::JOB_QUEUED);
+  EXPECT_EQ(Events(interrupted).back().message(), "interrupted; queued again");
+  EXPECT_EQ(store_->Get(cancelled)->state(), v1::JOB_CANCELLED);
+  EXPECT_EQ(Events(cancelled).back().message(), "canceled");
+}
+
 // Workers try to claim a job after every change, so a claim that finds no job must not be a change.
 TEST_F(JobStoreTest, AClaimWithoutADueJobIsNotAChange) {
   const std::string id = store_->Submit(Spec(), "a")->id();

@@ -253,20 +253,11 @@ absl::Status CheckNumbers(const std::string& factory) {
   return absl::OkStatus();
 }
 
-absl::Status CheckFactory(int32_t d, const std::string& factory) {
-  constexpr size_t kMaxLength = 64;
+absl::Status CheckIndexDimension(int32_t d) {
   constexpr int32_t kMaxDimension = 65536;
-  if (d < 1 || d > kMaxDimension) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("index dimension: got ", d, ", expected 1 to ", kMaxDimension));
-  }
-  if (factory.empty() || factory.size() > kMaxLength) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("index string: got ", factory.size(),
-                     " characters, expected one such as \"Flat\" or \"IVF1024,Flat\""));
-  }
-  RETURN_IF_ERROR(CheckParts(factory));
-  return CheckNumbers(factory);
+  if (d >= 1 && d <= kMaxDimension) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("index dimension: got ", d, ", expected 1 to ", kMaxDimension));
 }
 
 // Applies settings that index_factory strings cannot express.
@@ -303,9 +294,21 @@ std::unique_ptr<faiss::Index> WithIds(std::unique_ptr<faiss::Index> index) {
 
 }  // namespace
 
+absl::Status VectorIndex::CheckFactory(const std::string& factory) {
+  constexpr size_t kMaxLength = 64;
+  if (factory.empty() || factory.size() > kMaxLength) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("index string: got ", factory.size(),
+                     " characters, expected one such as \"Flat\" or \"IVF1024,Flat\""));
+  }
+  RETURN_IF_ERROR(CheckParts(factory));
+  return CheckNumbers(factory);
+}
+
 absl::StatusOr<std::unique_ptr<VectorIndex>> VectorIndex::Create(int32_t d,
                                                                  const std::string& factory) {
-  RETURN_IF_ERROR(CheckFactory(d, factory));
+  RETURN_IF_ERROR(CheckIndexDimension(d));
+  RETURN_IF_ERROR(CheckFactory(factory));
   std::unique_ptr<VectorIndex> made;
   RETURN_IF_ERROR(FaissCall(
       absl::StatusCode::kInvalidArgument,

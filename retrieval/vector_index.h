@@ -40,9 +40,11 @@ class VectorIndex {
  public:
   // Creates an empty index. `factory` is a FAISS index_factory string such as "Flat",
   // "IVF1024,Flat", "IVF1024,PQ32", "HNSW32", whose graph one thread builds, so that it is always
-  // the same. INVALID_ARGUMENT if FAISS cannot create it for dimension d, and for kinds of indexes
-  // in which FAISS may crash.
+  // the same. INVALID_ARGUMENT if FAISS cannot create it for dimension d, and as CheckFactory().
   static absl::StatusOr<std::unique_ptr<VectorIndex>> Create(int32_t d, const std::string& factory);
+  // Checks what does not depend on the dimension. INVALID_ARGUMENT for numbers that are out of
+  // range, and for kinds of indexes in which FAISS may crash or never return.
+  static absl::Status CheckFactory(const std::string& factory);
   // Reads DIRECTORY/file.name, written by Save. FAISS trusts the sizes and indices in a file, so it
   // only gets bytes whose length and CRC match `file`, and there is no other way to read an index.
   // DATA_LOSS otherwise, and if FAISS cannot read it; NOT_FOUND if the file does not exist.

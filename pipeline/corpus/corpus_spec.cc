@@ -191,18 +191,16 @@ absl::Status CheckNeighborServers(const v1::NeighborConfig& neighbors) {
 constexpr int32_t kLeastHashedDimension = 256;
 
 // Checks an index that FAISS makes, now rather than after the stages before. Vectors of an embedder
-// other than hashing have a dimension that is not known yet.
+// other than hashing have a dimension that is not known yet, so only the string is checked.
 absl::Status CheckIndex(const std::string& index, const v1::EmbedderConfig& embedder) {
-  if (index == "auto" || index == kExactIndex || PlainListsOf(index) ||
-      embedder.kind() != "hashing") {
-    return absl::OkStatus();
-  }
+  if (index == "auto" || index == kExactIndex || PlainListsOf(index)) return absl::OkStatus();
   const int32_t dimension = embedder.has_dimension() ? embedder.dimension() : kLeastHashedDimension;
-  const absl::Status made = VectorIndex::Create(dimension, index).status();
+  const absl::Status made = embedder.kind() == "hashing"
+                                ? VectorIndex::Create(dimension, index).status()
+                                : VectorIndex::CheckFactory(index);
   if (made.ok()) return absl::OkStatus();
   return Wrong("neighbors.index", absl::StrCat("\"", index, "\""),
-               absl::StrCat("\"auto\", \"Flat\" or another one that FAISS makes for dimension ",
-                            dimension, ": ", made.message()));
+               absl::StrCat("\"auto\", \"Flat\" or another supported one: ", made.message()));
 }
 
 absl::Status ResolveNeighbors(const v1::EmbedderConfig& embedder, v1::NeighborConfig* neighbors) {

@@ -356,8 +356,8 @@ TEST_F(NeighborServiceTest, RefusesInvalidNames) {
 }
 
 TEST_F(NeighborServiceTest, RefusesInvalidShards) {
-  EXPECT_EQ(Create("s", "nonsense"), grpc::INVALID_ARGUMENT);
-  EXPECT_EQ(Create("s", "PQ0"), grpc::INVALID_ARGUMENT);
+  for (const char* index : {"nonsense", "PQ0", "NSG8"})
+    EXPECT_EQ(Create("s", index), grpc::INVALID_ARGUMENT) << index;
   for (int32_t wrong : {0, -4}) EXPECT_EQ(Create("s", "Flat", wrong), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(Create("s"), grpc::OK);
   EXPECT_EQ(Create("s"), grpc::ALREADY_EXISTS);

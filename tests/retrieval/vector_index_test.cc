@@ -143,9 +143,10 @@ TEST(VectorIndexTest, RejectsInvalidIndexes) {
   for (const char* factory :
        {"ZnLattice1000x10_4", "SQ4,Refine(ZnLattice1000x10_4)", "NSG16", "NSG32,Flat",
         "IVF4_NSG4,Flat", "HNSW1", "IVF8_HNSW1,Flat", "IVF4(PQ4x4),Flat"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(8, factory).status())) << factory;
+    EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::CheckFactory(factory))) << factory;
+    EXPECT_EQ(VectorIndex::Create(8, factory).status(), VectorIndex::CheckFactory(factory));
   }
-  EXPECT_THAT(VectorIndex::Create(8, "NSG16").status().message(),
+  EXPECT_THAT(VectorIndex::CheckFactory("NSG16").message(),
               testing::HasSubstr("got NSG, expected numbers, commas, underscores and Flat, IVF"));
   EXPECT_TRUE(absl::IsInvalidArgument(VectorIndex::Create(0, "Flat").status()));
 }

@@ -140,6 +140,12 @@ TEST(ResolveCorpusSpecTest, ReportsTheFieldAndValueOfABadSetting) {
       {"neighbors.index", "PQ7", [](auto* s) { s->mutable_neighbors()->set_index("IVF16,PQ7"); }},
       {"neighbors.index", "at most 1048576",
        [](auto* s) { s->mutable_neighbors()->set_index("IVF99999999,Flat"); }},
+      {"neighbors.index", "got NSG", [](auto* s) { s->mutable_neighbors()->set_index("NSG16"); }},
+      {"neighbors.index", "got NSG",
+       [](auto* s) {
+         s->mutable_ingest()->set_embedding_field("v");
+         s->mutable_neighbors()->set_index("NSG16");
+       }},
       {"neighbors.nprobe", "-1", [](auto* s) { s->mutable_neighbors()->set_nprobe(-1); }},
       {"neighbors.recall_sample", "-1",
        [](auto* s) { s->mutable_neighbors()->set_recall_sample(-1); }},

@@ -78,6 +78,8 @@ constexpr StageFigure kStageFigures[] = {
      [](const v1::StageProgress& s) { return static_cast<double>(s.chunk()); }},
     {"braid_stage_num_chunks", "Chunks of the stage; 0 when unknown.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.num_chunks()); }},
+    {"braid_stage_num_resume_points", "Resume points saved, also by earlier attempts.",
+     [](const v1::StageProgress& s) { return static_cast<double>(s.num_resume_points()); }},
     {"braid_stage_documents", "Documents processed.",
      [](const v1::StageProgress& s) { return static_cast<double>(s.documents()); }},
     {"braid_stage_bytes", "Bytes processed: of input for ingest, of text for other stages.",

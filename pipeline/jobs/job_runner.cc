@@ -149,21 +149,34 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
                                                     const Work& work) {
   if (!key.ok()) return InStage(name, key.status());
   StageMeter meter = Meter(name, unit);
-  RETURN_IF_ERROR(Report(*key, meter.Started()));
   StagePosition last;
-  const ProgressCallback progress(
-      [&](const StagePosition& position) { return Report(*key, meter.At(last = position)); },
-      [&](const std::string& what) { SetWaiting(what); });
-  auto stored = store_->Produce(
-      name, *key, [&](StageWriter& writer) { return work(progress, &writer); }, hooks_.stop);
+  int64_t num_resume_points = 0;
+  const auto report = [&](v1::StageProgress progress) {
+    progress.set_num_resume_points(num_resume_points);
+    return Report(*key, std::move(progress));
+  };
+  RETURN_IF_ERROR(report(meter.Started()));
+  const auto build = [&](StageWriter& writer) -> absl::Status {
+    num_resume_points = writer.num_resume_points();
+    // The last attempt may have died before it reported the point from which this one continues.
+    if (writer.resumed()) RETURN_IF_ERROR(report(meter.Started()));
+    const ProgressCallback progress(
+        [&](const StagePosition& position) {
+          num_resume_points = writer.num_resume_points();
+          return report(meter.At(last = position));
+        },
+        [&](const std::string& what) { SetWaiting(what); });
+    return work(progress, &writer);
+  };
+  auto stored = store_->Produce(name, *key, build, hooks_.stop);
   if (!stored.ok()) {
     // The last report may have named servers that the stage waited for.
-    Report(*key, meter.At(last)).IgnoreError();
+    report(meter.At(last)).IgnoreError();
     return InStage(name, stored.status());
   }
   uses_.push_back(std::move(stored->use));
   // If this stops the job, the next attempt reuses the output, which is published.
-  RETURN_IF_ERROR(Report(*key, meter.Completed(stored->reused)));
+  RETURN_IF_ERROR(report(meter.Completed(stored->reused)));
   return stored->directory;
 }
 

@@ -21,15 +21,15 @@ namespace {
 
 constexpr int64_t kEventsPerCall = 1000;
 
-// Returns how far a job has come, as a number that increases from stage to stage and from chunk to
-// chunk.
+// Returns how far a job has come, as a number that increases from stage to stage and with every
+// resume point, from which the next attempt continues.
 int64_t PlaceOf(const v1::StageProgress& progress, const v1::Job& job) {
   int64_t stage = 0;
   while (stage < job.stages_size() &&
          job.stages(static_cast<int>(stage)).stage() != progress.stage()) {
     ++stage;
   }
-  return ((stage + 1) << 40) + progress.chunk();
+  return ((stage + 1) << 40) + progress.num_resume_points();
 }
 
 // Describes an attempt whose process died.

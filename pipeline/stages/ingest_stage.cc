@@ -185,7 +185,8 @@ class IngestRun {
         counted_text_(documents_.num_text_bytes()),
         counted_input_(reader_->bytes_read() / kInputPerText) {}
   StagePosition PositionAt(int64_t bytes_read) const;
-  absl::Status SaveIfDue();
+  // Saves a resume point if one is due; returns whether it did.
+  absl::StatusOr<bool> SaveIfDue();
 
   StageWriter* stage_;
   std::unique_ptr<CorpusReader> reader_;
@@ -249,8 +250,8 @@ absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
       if (!document.embedding.empty()) RETURN_IF_ERROR(vectors_.Add(document.embedding));
       RETURN_IF_ERROR(tokens_.Add(document.tokens));
     }
-    RETURN_IF_ERROR(SaveIfDue());
-    if (step == CorpusStep::kNoneYet ||
+    ASSIGN_OR_RETURN(const bool saved, SaveIfDue());
+    if (saved || step == CorpusStep::kNoneYet ||
         documents_.num_documents() % kIngestDocumentsPerReport == 0 ||
         documents_.num_text_bytes() - reported_bytes >= kIngestBytesPerReport) {
       reported_bytes = documents_.num_text_bytes();
@@ -259,12 +260,12 @@ absl::Status IngestRun::CopyDocuments(const ProgressCallback& progress) {
   }
 }
 
-absl::Status IngestRun::SaveIfDue() {
+absl::StatusOr<bool> IngestRun::SaveIfDue() {
   const int64_t text = documents_.num_text_bytes(), input = reader_->bytes_read() / kInputPerText;
   const bool chunk_is_done = stage_->CountWork(std::max(
       text - std::exchange(counted_text_, text), input - std::exchange(counted_input_, input)));
   const std::optional<CorpusPosition> position = reader_->position();
-  if (!chunk_is_done || !position) return absl::OkStatus();
+  if (!chunk_is_done || !position) return false;
   ResumePoint point = {
       .step = "", .position = documents_.num_documents(), .files = {}, .state = {}};
   point.state["position"] = ToJson(*position);
@@ -274,7 +275,8 @@ absl::Status IngestRun::SaveIfDue() {
   RETURN_IF_ERROR(rejects_.Sync(&point.files));
   RETURN_IF_ERROR(id_hashes_.Append(reader_->TakeIdHashes()));
   RETURN_IF_ERROR(id_hashes_.Sync(&point.files));
-  return stage_->SaveResumePoint(std::move(point));
+  RETURN_IF_ERROR(stage_->SaveResumePoint(std::move(point)));
+  return true;
 }
 
 absl::Status IngestRun::Commit() {

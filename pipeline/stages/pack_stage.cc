@@ -150,15 +150,17 @@ absl::Status DatasetPacker::StoreInstances(const PackedInstances& packed) {
   auto span = std::ranges::lower_bound(packed.spans, static_cast<uint32_t>(left.position), {},
                                        &ProvenanceSpan::instance);
   std::vector<int32_t> tokens;
+  bool saved = false;
   for (int64_t i = left.position; i < packed.num_instances; ++i) {
-    if (i % kInstancesPerReport == 0) {
+    if (saved || i % kInstancesPerReport == 0) {
       RETURN_IF_ERROR(progress_(i * num_documents() / packed.num_instances, num_documents()));
     }
     tokens.clear();
     for (; span != packed.spans.end() && span->instance == i; ++span) AppendTokens(*span, &tokens);
     RETURN_IF_ERROR(writer->AddSequence(tokens));
     writer->EndDocument();
-    if (stage_->CountWork(kTextBytesPerToken * static_cast<int64_t>(tokens.size()))) {
+    saved = stage_->CountWork(kTextBytesPerToken * static_cast<int64_t>(tokens.size()));
+    if (saved) {
       ResumePoint point{.position = i + 1};
       RETURN_IF_ERROR(writer->Sync(&point.files));
       RETURN_IF_ERROR(stage_->SaveResumePoint(std::move(point)));

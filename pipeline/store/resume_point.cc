@@ -33,15 +33,17 @@ Json ToJson(const ResumeRecord& record) {
   for (const auto& [name, prefix] : record.point.files) {
     files[name] = {{"bytes", prefix.bytes}, {"crc32c", prefix.crc32c}};
   }
-  return {{"version", kVersion},
-          {"stage", record.stage},
-          {"key", record.key},
-          {"step", record.point.step},
-          {"position", record.point.position},
-          {"finished", ToJson(record.finished)},
-          {"scratch", ToJson(record.scratch)},
-          {"files", std::move(files)},
-          {"state", record.point.state}};
+  Json json = {{"version", kVersion},
+               {"stage", record.stage},
+               {"key", record.key},
+               {"step", record.point.step},
+               {"position", record.point.position},
+               {"finished", ToJson(record.finished)},
+               {"scratch", ToJson(record.scratch)},
+               {"files", std::move(files)},
+               {"state", record.point.state}};
+  if (record.number > 0) json["number"] = record.number;
+  return json;
 }
 
 // Throws on a missing key or a wrong type, as does FromJson().
@@ -63,6 +65,7 @@ ResumeRecord FromJson(const Json& json) {
   record.point.step = json.at("step").get<std::string>();
   record.point.position = json.at("position").get<int64_t>();
   record.point.state = json.at("state");
+  record.number = json.value("number", int64_t{0});
   for (const auto& [name, prefix] : json.at("files").items()) {
     record.point.files[name] = {prefix.at("bytes").get<int64_t>(),
                                 prefix.at("crc32c").get<uint32_t>()};

@@ -18,7 +18,7 @@
 // are `version` (1), those of ResumeRecord and ResumePoint (`files` maps names, NAME.tmp on disk,
 // to `bytes` and `crc32c`; CRCs are numbers) and `record_crc32c`, the CRC-32C of the object without
 // this key as compact JSON in this order: version, stage, key, step, position, finished, scratch,
-// files, state. docs/pipeline.md describes the protocol.
+// files, state, number. docs/pipeline.md describes the protocol.
 #ifndef BRAID_PIPELINE_STORE_RESUME_POINT_H_
 #define BRAID_PIPELINE_STORE_RESUME_POINT_H_
 
@@ -52,6 +52,9 @@ struct ResumeRecord {
   std::vector<ManifestEntry> finished;  // committed files of the output
   std::vector<ManifestEntry> scratch;   // committed files that only the stage needs
   ResumePoint point;
+  // The number of the point, from 1, among all that were saved for the output; 0, without a key, in
+  // files of earlier versions.
+  int64_t number = 0;
 
   // Writes DIRECTORY/resume.json atomically.
   absl::Status Save(const std::filesystem::path& directory) const;

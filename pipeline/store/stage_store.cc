@@ -105,9 +105,10 @@ void StageWriter::DropScratch(std::string_view name) {
 }
 
 absl::Status StageWriter::SaveResumePoint(ResumePoint point) {
-  const ResumeRecord record = {manifest_.kind, manifest_.key, manifest_.files, scratch_,
-                               std::move(point)};
+  const ResumeRecord record = {manifest_.kind, manifest_.key,    manifest_.files,
+                               scratch_,       std::move(point), num_resume_points_ + 1};
   RETURN_IF_ERROR(record.Save(directory_));
+  ++num_resume_points_;
   worked_bytes_ = 0;
   // Only now: until the new point is on disk, an attempt would continue from the earlier one, which
   // needs these files.
@@ -128,6 +129,7 @@ absl::Status StageWriter::LoadResumePoint() {
   manifest_.files = std::move(record.finished);
   scratch_ = std::move(record.scratch);
   resume_point_ = std::move(record.point);
+  num_resume_points_ = record.number;
   resumed_ = true;
   return absl::OkStatus();
 }

@@ -66,6 +66,8 @@ class StageWriter {
   // The last point that an interrupted attempt saved; ResumePoint{} if there is none.
   const ResumePoint& resume_point() const { return resume_point_; }
   bool resumed() const { return resumed_; }
+  // The number of points saved for this output, including those of earlier attempts.
+  int64_t num_resume_points() const { return num_resume_points_; }
 
   // Returns whether a file of that name was added, perhaps by an earlier attempt, so that the step
   // that writes it can be skipped.
@@ -126,6 +128,7 @@ class StageWriter {
   std::vector<std::filesystem::path> dropped_;
   ResumePoint resume_point_;
   bool resumed_ = false;
+  int64_t num_resume_points_ = 0;
   int64_t worked_bytes_ = 0;  // since the last saved point
 };
 

@@ -15,6 +15,7 @@ std::vector<std::string> FUZZ_SEEDS(resume_point)() {
     seeds.push_back(directory.Get(kResumePointName));
     record.finished = {{"domains.npy", 12, 0xdeadbeef, 3}};
     record.point.position = 77;
+    record.number = 3;
     record.point.state["position"] = {{"file", 1}, {"rejects", {{"empty", 2}}}};
   }
   return seeds;

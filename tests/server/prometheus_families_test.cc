@@ -30,6 +30,7 @@ v1::Job* AddJob(v1::ListJobsResponse* jobs, v1::JobState state, double finished_
   stage->set_stage("embed");
   stage->set_done(30);
   stage->set_total(40);
+  stage->set_num_resume_points(4);
   stage->set_documents(30);
   stage->set_documents_per_second(12.5);
   stage->set_eta_seconds(0.8);
@@ -44,6 +45,7 @@ TEST(PrometheusFamiliesTest, CountsJobsByStateAndMeasuresTheirStages) {
   EXPECT_TRUE(Has(text, "braid_jobs{state=\"running\"} 1")) << text;
   EXPECT_TRUE(Has(text, "braid_jobs{state=\"failed\"} 0"));
   const std::string labels = "{job=\"job-000001\",stage=\"embed\"} ";
+  EXPECT_TRUE(Has(text, "braid_stage_num_resume_points" + labels + "4"));
   EXPECT_TRUE(Has(text, "braid_stage_documents" + labels + "30"));
   EXPECT_TRUE(Has(text, "braid_stage_documents_per_second" + labels + "12.5"));
   EXPECT_TRUE(Has(text, "braid_stage_eta_seconds" + labels + "0.8"));

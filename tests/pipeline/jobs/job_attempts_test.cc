@@ -4,14 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
+#include "pipeline/corpus/corpus_spec.h"
+#include "pipeline/jobs/job_runner.h"
 #include "pipeline/jobs/job_state.h"
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/jobs/retry_policy.h"
+#include "pipeline/store/progress_throttle.h"
+#include "pipeline/store/resume_point.h"
+#include "pipeline/store/stage_store.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 
 namespace braid {
@@ -52,10 +59,10 @@ class JobAttemptsTest : public testing::Test {
     const auto job = *store_->ClaimNext();
     return job ? job->id() : "";
   }
-  void Report(const std::string& id, const std::string& stage, int64_t chunk) {
+  void Report(const std::string& id, const std::string& stage, int64_t num_resume_points) {
     v1::StageProgress progress;
     progress.set_stage(stage);
-    progress.set_chunk(chunk);
+    progress.set_num_resume_points(num_resume_points);
     ASSERT_TRUE(store_->RecordProgress(id, progress).ok());
   }
 
@@ -141,14 +148,77 @@ TEST_F(JobAttemptsTest, FailsAJobThatKillsItsProcessAndRunsTheOthers) {
 
 TEST_F(JobAttemptsTest, AttemptsWithProgressResetTheCountOfFailures) {
   const std::string id = Submit();
-  for (int64_t chunk = 1; chunk <= 20; ++chunk) {
+  for (int64_t point = 1; point <= 20; ++point) {
     ASSERT_EQ(Claim(), id);
     Report(id, "ingest", 1);
-    Report(id, "neighbors", chunk);
+    Report(id, "neighbors", point);
     ASSERT_TRUE(store_->RequeueOrphans().ok());
-    ASSERT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << chunk;
+    ASSERT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << point;
   }
   EXPECT_EQ(store_->Get(id)->attempts(), 20);
+}
+
+// Writes the generated corpus with a large record, which a filter drops, before each of the first
+// documents.
+void WriteFilteredCorpus(const std::filesystem::path& path) {
+  const std::filesystem::path plain = NewDirectory() / "plain.jsonl";
+  WriteCorpus(plain);
+  std::ifstream in(plain);
+  std::ofstream out(path);
+  // More than the reader takes from the file at once.
+  const std::string padding(size_t{300} << 10, 'x');
+  std::string line;
+  for (int i = 0; std::getline(in, line); ++i) {
+    if (i < 10) {
+      out << R"({"text": "dropped", "domain": "none", "padding": ")" << padding << "\"}\n";
+    }
+    out << line << "\n";
+  }
+}
+
+// Kills the process of a job as soon as it has saved a resume point, before it reports it.
+TEST_F(JobAttemptsTest, EveryResumePointOfAStageResetsTheCountOfFailures) {
+  constexpr int kDeaths = kMaxFailures + 2;  // per stage
+  const std::filesystem::path corpus = home_ / "filtered.jsonl";
+  WriteFilteredCorpus(corpus);
+  v1::CorpusSpec spec = SmallSpec(corpus);
+  spec.mutable_ingest()->set_where("domain != 'none'");
+  const v1::CorpusSpec resolved = ResolveCorpusSpec(spec).value();
+  const std::string id = store_->Submit(spec, "filtered")->id();
+  StageStore stages(home_ / "store", {.chunk_bytes = 6000});
+  std::map<std::string, int> deaths;
+  while (true) {
+    ASSERT_EQ(Claim(), id);
+    ProgressThrottle throttle;
+    std::string key, before;
+    std::filesystem::path point;
+    bool died = false;
+    JobHooks hooks;
+    hooks.report = [&](const v1::StageProgress& progress) {
+      if (progress.key() != key) {
+        key = progress.key();
+        point = stages.DirectoryOf(progress.stage(), key) += ".tmp";
+        point /= kResumePointName;
+        before = ReadFile(point).value_or("");
+      }
+      if (!died && deaths[progress.stage()] < kDeaths &&
+          ReadFile(point).value_or(before) != before) {
+        died = true;
+        ++deaths[progress.stage()];
+      }
+      if (died || !throttle.Admit(progress, 0)) return;
+      ASSERT_TRUE(store_->RecordProgress(id, progress).ok());
+    };
+    hooks.stop = [&] { return died; };
+    const absl::Status status = RunJob(resolved, &stages, hooks).status();
+    ASSERT_EQ(status.ok(), !died) << status;
+    if (!died) break;
+    ASSERT_TRUE(store_->RequeueOrphans().ok());
+    ASSERT_EQ(store_->Get(id)->state(), v1::JOB_QUEUED) << store_->Get(id)->error();
+  }
+  for (const char* stage : {"ingest", "tokenize", "embed", "pack"}) {
+    EXPECT_EQ(deaths[stage], kDeaths) << stage;
+  }
 }
 
 TEST_F(JobAttemptsTest, AnOrderlyInterruptionIsNotAFailure) {

@@ -327,5 +327,17 @@ TEST(ProgressThrottleTest, AdmitsFourASecondAndEveryStartAndEnd) {
   EXPECT_TRUE(throttle.Admit(progress, 11));
 }
 
+TEST(ProgressThrottleTest, AdmitsTheFirstReportAfterEachResumePoint) {
+  ProgressThrottle throttle;
+  v1::StageProgress progress;
+  progress.set_stage("embed");
+  EXPECT_TRUE(throttle.Admit(progress, 10));
+  for (int i = 1; i <= 3; ++i) {
+    progress.set_num_resume_points(i);
+    EXPECT_TRUE(throttle.Admit(progress, 10));
+    EXPECT_FALSE(throttle.Admit(progress, 10));
+  }
+}
+
 }  // namespace job_store_test
 }  // namespace braid

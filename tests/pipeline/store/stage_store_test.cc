@@ -241,6 +241,28 @@ TEST_F(ResumedStageTest, RefusesThePointOfAnotherKeyOrStage) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(other_key));
 }
 
+TEST_F(ResumedStageTest, NumbersTheResumePointsOfAllAttempts) {
+  for (const int stop : {3, 3, 5}) {
+    EXPECT_TRUE(absl::IsCancelled(Run(stop)));
+    StageWriter writer(Temporary(), "lines", kKey);
+    ASSERT_TRUE(writer.LoadResumePoint().ok());
+    EXPECT_EQ(writer.num_resume_points(), stop) << "one after each line";
+  }
+}
+
+TEST_F(ResumedStageTest, ReadsTheUnnumberedPointOfAnEarlierVersion) {
+  EXPECT_TRUE(absl::IsCancelled(Run(3)));
+  auto record = ResumeRecord::Load(Temporary());
+  ASSERT_TRUE(record.ok()) << record.status();
+  record->number = 0;
+  ASSERT_TRUE(record->Save(Temporary()).ok());
+  EXPECT_EQ(ReadFile(Temporary() / kResumePointName)->find("\"number\""), std::string::npos);
+  StageWriter writer(Temporary(), "lines", kKey);
+  ASSERT_TRUE(writer.LoadResumePoint().ok());
+  EXPECT_EQ(writer.num_resume_points(), 0);
+  EXPECT_EQ(writer.resume_point().position, 3);
+}
+
 TEST_F(ResumedStageTest, KeepsItsResumePointAfterRecoverableErrors) {
   EXPECT_FALSE(Run(4, absl::ResourceExhaustedError("no space")).ok());
   EXPECT_FALSE(Run(6, absl::UnavailableError("no answer")).ok());

@@ -66,9 +66,14 @@ void Prefetch(const float* row, size_t size) {
   for (size_t j = 0; j < size; j += kCacheLine) __builtin_prefetch(row + j);
 }
 
-}  // namespace
+// The opened and checked files of a directory.
+struct StaticFiles {
+  WordPieceTokenizer tokenizer;
+  WeightFiles weights;
+  std::pair<int64_t, int64_t> shape;  // [V, d] of the table
+};
 
-absl::StatusOr<std::unique_ptr<StaticEmbedder>> StaticEmbedder::Load(const StaticOptions& options) {
+absl::StatusOr<StaticFiles> OpenStaticFiles(const StaticOptions& options) {
   if (options.max_tokens < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_tokens: got ", options.max_tokens, ", expected at least 1"));
@@ -76,12 +81,24 @@ absl::StatusOr<std::unique_ptr<StaticEmbedder>> StaticEmbedder::Load(const Stati
   const std::filesystem::path path = options.directory / "tokenizer.json";
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(WordPieceTokenizer tokenizer, ParseWordPieceJson(text, path));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.directory));
-  ASSIGN_OR_RETURN(const auto shape, ShapeOfTable(files, tokenizer, options.directory));
-  std::unique_ptr<StaticEmbedder> embedder(new StaticEmbedder(options, std::move(tokenizer)));
+  ASSIGN_OR_RETURN(WeightFiles weights, WeightFiles::Open(options.directory));
+  ASSIGN_OR_RETURN(const auto shape, ShapeOfTable(weights, tokenizer, options.directory));
+  return StaticFiles{std::move(tokenizer), std::move(weights), shape};
+}
+
+}  // namespace
+
+absl::Status StaticEmbedder::Check(const StaticOptions& options) {
+  return OpenStaticFiles(options).status();
+}
+
+absl::StatusOr<std::unique_ptr<StaticEmbedder>> StaticEmbedder::Load(const StaticOptions& options) {
+  ASSIGN_OR_RETURN(StaticFiles files, OpenStaticFiles(options));
+  const auto shape = files.shape;
+  std::unique_ptr<StaticEmbedder> embedder(new StaticEmbedder(options, std::move(files.tokenizer)));
   embedder->dimension_ = static_cast<int32_t>(shape.second);
   embedder->table_.resize(static_cast<size_t>(shape.first * shape.second));
-  RETURN_IF_ERROR(files.Read(kTableName, embedder->table_));
+  RETURN_IF_ERROR(files.weights.Read(kTableName, embedder->table_));
   const std::vector<float>& table = embedder->table_;
   const XXH128_hash_t table_hash = XXH3_128bits(table.data(), table.size() * sizeof(float));
   const std::string settings =

@@ -36,6 +36,9 @@ class StaticEmbedder final : public Embedder {
   // and for max_tokens below 1.
   static absl::StatusOr<std::unique_ptr<StaticEmbedder>> Load(const StaticOptions& options);
 
+  // Checks the files as Load does, but does not read the table.
+  static absl::Status Check(const StaticOptions& options);
+
   int32_t dimension() const override { return dimension_; }
   // Gives the same bits for any number of threads. INVALID_ARGUMENT if `vectors` is not [texts,
   // dimension].

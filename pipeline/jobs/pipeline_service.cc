@@ -26,6 +26,7 @@
 #include "pipeline/jobs/job_explanation.h"
 #include "pipeline/jobs/job_store.h"
 #include "pipeline/jobs/job_worker.h"
+#include "pipeline/stages/given_models.h"
 #include "pipeline/store/stage_store.h"
 #include "proto/stated_defaults.h"
 #include "rpc/explanation_limits.h"
@@ -214,14 +215,18 @@ class PipelineServiceImpl final : public PipelineServiceBase {
                          {.principal = principal, .max_unfinished = options_.max_jobs});
   }
 
-  // Reports evaluation text that cannot be read at once, too: a job reads it after most of its
-  // work.
+  // Reports models and evaluation text that cannot be used at once, too: a job reads them after
+  // ingest, or after most of its work.
   absl::Status CheckInputs(const v1::CorpusSpec& spec) {
     RETURN_IF_ERROR(CheckPathsExist(spec));
     const auto& paths = spec.decontaminate().paths();
-    if (paths.empty()) return absl::OkStatus();
+    if (paths.empty() && spec.tokenizer().model_path().empty() &&
+        spec.embedder().model_dir().empty()) {
+      return absl::OkStatus();
+    }
     // One call at a time, because each may need several GiB.
-    const std::lock_guard lock(evaluation_mutex_);
+    const std::lock_guard lock(inputs_mutex_);
+    RETURN_IF_ERROR(CheckGivenModels(spec));
     return CheckEvaluationTexts(std::vector<std::string>(paths.begin(), paths.end()));
   }
 
@@ -294,7 +299,7 @@ class PipelineServiceImpl final : public PipelineServiceBase {
   StageStore stages_;
   JobWorker worker_;  // its threads use the members above
   PrincipalQuota descriptions_;
-  std::mutex evaluation_mutex_;
+  std::mutex inputs_mutex_;
   EventStreams<v1::JobEvent> watches_;  // its thread uses the members above
 };
 

@@ -309,6 +309,15 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
   return plan;
 }
 
+absl::Status CheckEmbedderFiles(const v1::EmbedderConfig& config) {
+  if (config.kind() == "contriever") {
+    return ContrieverDirectory::Open(config.model_dir(), config.max_tokens(), PrefixOf(config))
+        .status();
+  }
+  if (config.kind() == "static") return StaticEmbedder::Check({.directory = config.model_dir()});
+  return absl::OkStatus();
+}
+
 absl::Status Embed(const DocumentStore& documents, const v1::EmbedderConfig& config,
                    const EmbedPlan& plan, const ProgressCallback& progress, StageWriter* stage) {
   if (config.kind() == "remote") RETURN_IF_ERROR(CheckTextsFit(documents));

@@ -45,6 +45,10 @@ absl::StatusOr<EmbedPlan> PlanEmbedding(const v1::CorpusSpec& resolved,
                                         const std::string& ingest_key,
                                         const ProgressCallback& progress);
 
+// Checks the files of a model that the settings name, without reading weights. Errors: those of
+// ContrieverDirectory and StaticEmbedder.
+absl::Status CheckEmbedderFiles(const v1::EmbedderConfig& config);
+
 // Runs the stage. Units of `progress`: documents. Errors: those of the embedder;
 // FAILED_PRECONDITION, with both fingerprints, when the embedder has changed since the plan was
 // made; CANCELLED.

@@ -106,16 +106,6 @@ std::vector<std::vector<int32_t>> CopyAll(const IndexedDataset& given, int64_t b
   return tokens;
 }
 
-// Returns the token that every document begins with.
-absl::StatusOr<std::optional<int32_t>> FirstToken(const v1::TokenizerConfig& config,
-                                                  const Tokenizer& tokenizer) {
-  if (!config.begin_with_bos()) return std::nullopt;
-  if (tokenizer.bos_id() >= 0) return tokenizer.bos_id();
-  return absl::InvalidArgumentError(
-      absl::StrCat("tokenizer.begin_with_bos: ", config.model_path(),
-                   " has no BOS token, expected one; leave it unset"));
-}
-
 absl::Status SavePoint(int64_t position, IndexedDatasetWriter* writer, StageWriter* stage) {
   ResumePoint point{.position = position};
   RETURN_IF_ERROR(writer->Sync(&point.files));
@@ -140,6 +130,15 @@ absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
   }
   if (config.begin_with_bos()) key.Add("begin_with_bos", int64_t{1});
   return key.Hex();
+}
+
+absl::StatusOr<std::optional<int32_t>> FirstToken(const v1::TokenizerConfig& config,
+                                                  const Tokenizer& tokenizer) {
+  if (!config.begin_with_bos()) return std::nullopt;
+  if (tokenizer.bos_id() >= 0) return tokenizer.bos_id();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer.begin_with_bos: ", config.model_path(),
+                   " has no BOS token, expected one; leave it unset"));
 }
 
 int32_t AutomaticVocabSize(int64_t sample_bytes) {

@@ -8,12 +8,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "braid/v1/corpus.pb.h"
+#include "formats/tokenizer.h"
 #include "pipeline/store/document_store.h"
 #include "pipeline/store/progress_callback.h"
 #include "pipeline/store/stage_store.h"
@@ -23,6 +25,11 @@ namespace braid {
 // Returns the key of the output. It depends on the content of a given tokenizer, not on its path.
 absl::StatusOr<std::string> TokenizeKey(const v1::CorpusSpec& resolved,
                                         const std::string& ingest_key);
+
+// Returns the token that every document begins with; nullopt for none. INVALID_ARGUMENT for
+// begin_with_bos with a tokenizer that has no BOS token.
+absl::StatusOr<std::optional<int32_t>> FirstToken(const v1::TokenizerConfig& config,
+                                                  const Tokenizer& tokenizer);
 
 // Returns the default vocabulary size for a training sample: bytes / 256 rounded down to a power of
 // two, but at least 512 and at most 32000. Training uses a smaller or larger one if the sample

@@ -121,7 +121,10 @@ struct TinyStatic {
 class StaticEmbedderTest : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<StaticEmbedder>> Load(int32_t max_tokens = 512) const {
-    return StaticEmbedder::Load({.directory = scratch_.path(), .max_tokens = max_tokens});
+    const StaticOptions options = {.directory = scratch_.path(), .max_tokens = max_tokens};
+    absl::StatusOr<std::unique_ptr<StaticEmbedder>> embedder = StaticEmbedder::Load(options);
+    EXPECT_EQ(StaticEmbedder::Check(options), embedder.status());
+    return embedder;
   }
   ScratchDirectory scratch_;
 };

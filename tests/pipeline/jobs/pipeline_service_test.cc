@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "braid/v1/pipeline.grpc.pb.h"
@@ -13,6 +14,7 @@
 #include "formats/packed_dataset.h"
 #include "pipeline/jobs/job_runner.h"
 #include "pipeline/jobs/job_store.h"
+#include "tests/formats/tiny_tokenizer_json.h"
 #include "tests/pipeline/jobs/generated_corpus.h"
 #include "tests/pipeline/jobs/pipeline_service_fixture.h"
 
@@ -20,6 +22,7 @@ namespace braid {
 namespace pipeline_service_test {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -256,6 +259,49 @@ TEST_F(PipelineServiceTest, DamagedEvaluationTextIsRefusedWithoutAJob) {
   const grpc::Status status = Submit(server, spec, "", &job);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("decontaminate.paths: " + file.string()));
+  v1::ListJobsResponse jobs;
+  ASSERT_TRUE(
+      Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &jobs).ok());
+  EXPECT_EQ(jobs.jobs_size(), 0);
+}
+
+// A job would use them only after ingest.
+TEST_F(PipelineServiceTest, UnusableModelsAreRefusedWithoutAJob) {
+  PipelineServer server(home_);
+  const auto refusal = [&](const v1::CorpusSpec& spec) {
+    v1::Job job;
+    const grpc::Status status = Submit(server, spec, "", &job);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    return status.error_message();
+  };
+  const fs::path directory = NewDirectory();
+  v1::CorpusSpec tokenizer = SmallSpec(corpus_);
+  tokenizer.mutable_tokenizer()->Clear();
+  tokenizer.mutable_tokenizer()->set_model_path((directory / "tokenizer.json").string());
+  const auto refusal_of = [&](const std::string& text) {
+    std::ofstream(directory / "tokenizer.json") << text;
+    return refusal(tokenizer);
+  };
+  nlohmann::json json = TinyTokenizer({});
+  json["truncation"] = {{"max_length", 8}};
+  EXPECT_THAT(refusal_of(json.dump()),
+              AllOf(StartsWith("tokenizer.model_path: "), HasSubstr("truncation")));
+  EXPECT_THAT(refusal_of(R"({"model": {"type": "WordPiece"}})"), HasSubstr("WordPiece"));
+  EXPECT_THAT(refusal_of("IQ== 0\n"), HasSubstr("tiktoken"));
+  tokenizer.mutable_tokenizer()->set_begin_with_bos(true);
+  EXPECT_THAT(refusal_of(TinyTokenizerJson({})), StartsWith("tokenizer.begin_with_bos: "));
+
+  v1::CorpusSpec embedder = SmallSpec(corpus_);
+  embedder.mutable_embedder()->Clear();
+  embedder.mutable_embedder()->set_kind("contriever");
+  embedder.mutable_embedder()->set_model_dir(directory.string());
+  EXPECT_THAT(refusal(embedder),
+              AllOf(StartsWith("embedder.model_dir: "), HasSubstr("config.json")));
+  std::ofstream(directory / "config.json") << R"({"model_type": "roberta"})";
+  EXPECT_THAT(refusal(embedder), HasSubstr("roberta"));
+  embedder.mutable_embedder()->set_kind("static");
+  EXPECT_THAT(refusal(embedder),
+              AllOf(StartsWith("embedder.model_dir: "), HasSubstr("tokenizer.json")));
   v1::ListJobsResponse jobs;
   ASSERT_TRUE(
       Call(server, &v1::PipelineService::Stub::ListJobs, v1::ListJobsRequest(), &jobs).ok());

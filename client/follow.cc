@@ -71,6 +71,7 @@ class JobRows {
       } else if (is_new) {  // every attempt reports the stages of those before
         board_.Finish(stage.stage(), "reused");
       }
+      if (is_new) NoteAll(stage);
       return;
     }
     Progress progress;
@@ -80,6 +81,12 @@ class JobRows {
     progress.detail = StageFigures(stage);
     progress.rate = 0;  // StageFigures includes the rate
     board_.Update(stage.stage(), progress);
+  }
+
+  void NoteAll(const v1::StageProgress& stage) {
+    for (const std::string& note : stage.notes()) {
+      board_.Note(stage.stage(), absl::StrCat("note: ", note));
+    }
   }
 
   const std::string id_;

@@ -8,6 +8,7 @@
 #include "base/number_text.h"
 #include "client/terminal/explanation_tables.h"
 #include "client/terminal/tables.h"
+#include "client/terminal/terminal_text.h"
 
 namespace braid {
 namespace {
@@ -72,6 +73,7 @@ void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_byte
     out << Counted(corpus.num_filtered(), "record") << " not kept by ingest.where\n";
   }
   PrintRejects(corpus, out);
+  for (const std::string& note : corpus.notes()) out << "note: " << PrintableText(note) << "\n";
 }
 
 }  // namespace braid

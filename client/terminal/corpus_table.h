@@ -10,7 +10,7 @@
 namespace braid {
 
 // Prints one row per domain and a total, followed by the source of the domains, the long documents
-// when `long_document_bytes` is positive, and the rejected records by reason.
+// when `long_document_bytes` is positive, the rejected records by reason, and the notes.
 void PrintCorpus(const v1::CorpusDescription& corpus, int64_t long_document_bytes,
                  std::ostream& out);
 

@@ -90,6 +90,7 @@ void PrintJob(const v1::Job& job, std::ostream& out) {
   if (!job.error().empty()) Field("error", PrintableText(job.error()), out);
   for (const v1::StageProgress& stage : job.stages()) {
     Field(absl::StrCat("  ", stage.stage()), StageLine(stage), out);
+    for (const std::string& note : stage.notes()) Field("  note", PrintableText(note), out);
   }
   if (!job.has_result()) return;
   const v1::JobResult& result = job.result();

@@ -131,6 +131,7 @@ absl::StatusOr<v1::CorpusDescription> DescribeCorpus(const v1::DescribeCorpusReq
   RETURN_IF_ERROR(Count(*reader, progress, &counts));
   v1::CorpusDescription description = counts.Description(reader->reject_counts());
   description.set_num_filtered(reader->num_filtered());
+  for (const std::string& note : reader->Notes()) description.add_notes(note);
   return description;
 }
 

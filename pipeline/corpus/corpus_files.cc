@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <map>
@@ -270,6 +271,13 @@ absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
   std::ranges::sort(found.skipped, {}, &SkippedEntry::path);
   MakeNamesUnique(&found.files);
   return found;
+}
+
+bool IsStructuredText(const CorpusFile& file) {
+  constexpr std::array<std::string_view, 6> kExtensions = {".json", ".csv", ".tsv",
+                                                           ".html", ".htm", ".xml"};
+  return file.in_directory && file.kind == CorpusFileKind::kText &&
+         std::ranges::count(kExtensions, SplitName(file.path).extension) > 0;
 }
 
 std::string DomainName(std::string_view label) {

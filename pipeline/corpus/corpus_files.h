@@ -65,6 +65,10 @@ bool IsIndexedDatasetPrefix(const std::filesystem::path& path);
 absl::StatusOr<CorpusFiles> FindCorpusFiles(std::span<const std::string> paths,
                                             const KeepListing& keep_listing = {});
 
+// Returns whether a file of a directory is one document although its extension is that of records
+// or markup: .json, .csv, .tsv, .html, .htm or .xml, also compressed.
+bool IsStructuredText(const CorpusFile& file);
+
 // Returns `label` as a name that is valid on any file system, of at most 80 bytes. ASCII letters,
 // digits,
 // "-+._" and non-ASCII characters are kept; other characters, a leading dot, an empty label and

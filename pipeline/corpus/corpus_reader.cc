@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "pipeline/corpus/document_splitter.h"
+#include "proto/stated_defaults.h"
 
 namespace braid {
 namespace {
@@ -152,6 +153,7 @@ std::optional<CorpusPosition> CorpusReader::position() const {
                         .seen_an_object = seen_an_object_,
                         .num_accepted = num_accepted_,
                         .num_filtered = num_filtered_,
+                        .num_field_records = num_field_records_,
                         .embedding_dimension = embedding_dimension_,
                         .rejects = reject_counts_};
 }
@@ -179,6 +181,7 @@ absl::Status CorpusReader::Resume(const CorpusPosition& position,
   id_hashes_.insert(id_hashes.begin(), id_hashes.end());
   num_accepted_ = position.num_accepted;
   num_filtered_ = position.num_filtered;
+  num_field_records_ = position.num_field_records;
   reject_counts_ = position.rejects;
   num_rejected_ = 0;
   for (const auto& [reason, count] : reject_counts_) num_rejected_ += count;
@@ -259,6 +262,7 @@ void CorpusReader::AddDocument(Document document) {
   std::vector<Document> parts = split ? Parts(document) : std::vector<Document>();
   if (!EnterIds(document, parts)) return RejectDocument(document, "duplicate id");
   ++num_accepted_;
+  if (document.has_domain_field) ++num_field_records_;
   embedding_dimension_ = std::ssize(document.embedding);
   if (split) {
     std::ranges::move(parts, std::back_inserter(ready_));
@@ -324,6 +328,25 @@ absl::Status CorpusReader::StrictFailure() const {
                    first.detail.empty() ? "" : absl::StrCat(" (", first.detail, ")"),
                    "; expected no rejected record in strict mode; fix the record, or unset "
                    "ingest.strict to write such records to rejects.jsonl"));
+}
+
+std::vector<std::string> CorpusReader::Notes() const {
+  std::vector<std::string> notes;
+  if (const auto num_files = std::ranges::count_if(files_.files, IsStructuredText); num_files > 0) {
+    const auto first = std::ranges::find_if(files_.files, IsStructuredText);
+    notes.push_back(absl::StrCat(
+        Counted(num_files, "file"), " such as ", ReplaceInvalidUtf8(first->path.string()),
+        num_files == 1 ? " is read as one document" : " are read as one document each",
+        "; name .json files as paths to read their records, and convert others to JSON lines"));
+  }
+  v1::IngestConfig defaults;
+  FillStatedDefaults(&defaults);
+  const std::string& field = config_.domain_field();
+  if (num_field_records_ == 0 && !field.empty() && field != defaults.domain_field()) {
+    notes.push_back(absl::StrCat("no record has the field \"", field,
+                                 "\"; domains come from the names of files and directories"));
+  }
+  return notes;
 }
 
 absl::Status CorpusReader::CheckNotEmpty() const {

@@ -78,6 +78,7 @@ struct CorpusPosition {
   bool seen_an_object = false;  // which fields the corpus has was shown
   int64_t num_accepted = 0;
   int64_t num_filtered = 0;
+  int64_t num_field_records = 0;
   int64_t embedding_dimension = 0;         // 0 until determined
   std::map<std::string, int64_t> rejects;  // by reason
 };
@@ -140,6 +141,10 @@ class CorpusReader {
     return settings_.tokenizer != nullptr ? settings_.tokenizer->vocab_size() : 0;
   }
   const std::map<std::string, int64_t>& reject_counts() const { return reject_counts_; }
+  // Returns a sentence for each input that is probably read in another way than intended: files of
+  // records that are documents, and a domain field that no record has. Requires: Next() has
+  // returned kEnd.
+  std::vector<std::string> Notes() const;
 
  private:
   CorpusReader(CorpusFiles files, const v1::IngestConfig& config, RecordSettings settings);
@@ -177,6 +182,7 @@ class CorpusReader {
   int64_t num_accepted_ = 0;
   int64_t num_rejected_ = 0;
   int64_t num_filtered_ = 0;
+  int64_t num_field_records_ = 0;  // accepted ones whose domain comes from a field
 };
 
 }  // namespace braid

@@ -76,11 +76,14 @@ class JobRun {
 
  private:
   using Work = std::function<absl::Status(const ProgressCallback&, StageWriter*)>;
+  using Notes =
+      std::function<absl::StatusOr<std::vector<std::string>>(const std::filesystem::path& output)>;
 
-  // Produces the output of a stage under `key` and reports its progress.
+  // Produces the output of a stage under `key` and reports its progress, at the end with the notes
+  // on the output, if there is a function that returns them.
   absl::StatusOr<std::filesystem::path> Stage(const std::string& name, const std::string& unit,
                                               const absl::StatusOr<std::string>& key,
-                                              const Work& work);
+                                              const Work& work, const Notes& notes = nullptr);
   StageMeter Meter(const std::string& stage, const std::string& unit) const;
   absl::Status Report(const std::string& key, v1::StageProgress progress);
   absl::Status KeepGoing() const;
@@ -146,7 +149,7 @@ StageMeter JobRun::Meter(const std::string& stage, const std::string& unit) cons
 absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
                                                     const std::string& unit,
                                                     const absl::StatusOr<std::string>& key,
-                                                    const Work& work) {
+                                                    const Work& work, const Notes& notes) {
   if (!key.ok()) return InStage(name, key.status());
   StageMeter meter = Meter(name, unit);
   StagePosition last;
@@ -175,17 +178,28 @@ absl::StatusOr<std::filesystem::path> JobRun::Stage(const std::string& name,
     return InStage(name, stored.status());
   }
   uses_.push_back(std::move(stored->use));
+  v1::StageProgress completed = meter.Completed(stored->reused);
+  if (notes) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> texts, notes(stored->directory));
+    completed.mutable_notes()->Assign(texts.begin(), texts.end());
+  }
   // If this stops the job, the next attempt reuses the output, which is published.
-  RETURN_IF_ERROR(report(meter.Completed(stored->reused)));
+  RETURN_IF_ERROR(report(std::move(completed)));
   return stored->directory;
 }
 
 absl::Status JobRun::RunIngest() {
   const auto keep_listing = [this] { return KeepGoing(); };
   const absl::StatusOr<std::string> key = IngestKey(spec_, keep_listing);
-  ASSIGN_OR_RETURN(ingest_, Stage("ingest", "bytes", key, [&](const auto& progress, auto* stage) {
-                     return Ingest(spec_, *key, keep_listing, progress, stage);
-                   }));
+  const auto work = [&](const auto& progress, auto* stage) {
+    return Ingest(spec_, *key, keep_listing, progress, stage);
+  };
+  const auto notes =
+      [](const std::filesystem::path& output) -> absl::StatusOr<std::vector<std::string>> {
+    ASSIGN_OR_RETURN(const IngestSummary summary, ReadIngestSummary(output));
+    return summary.notes;
+  };
+  ASSIGN_OR_RETURN(ingest_, Stage("ingest", "bytes", key, work, notes));
   ingest_key_ = *key;
   ASSIGN_OR_RETURN(documents_, DocumentStore::Open(ingest_));
   ASSIGN_OR_RETURN(const IngestSummary summary, ReadIngestSummary(ingest_));

@@ -108,6 +108,7 @@ nlohmann::json ToJson(const CorpusPosition& position) {
           {"seen_an_object", position.seen_an_object},
           {"num_accepted", position.num_accepted},
           {"num_filtered", position.num_filtered},
+          {"num_field_records", position.num_field_records},
           {"embedding_dimension", position.embedding_dimension},
           {"rejects", position.rejects}};
 }
@@ -124,6 +125,8 @@ absl::StatusOr<CorpusPosition> PositionOf(const ResumePoint& point,
                           .seen_an_object = json.at("seen_an_object").get<bool>(),
                           .num_accepted = json.at("num_accepted").get<int64_t>(),
                           .num_filtered = json.value("num_filtered", int64_t{0}),
+                          // Earlier versions did not count them; one record prevents the note.
+                          .num_field_records = json.value("num_field_records", int64_t{1}),
                           .embedding_dimension = json.value("embedding_dimension", int64_t{0}),
                           .rejects = json.at("rejects").get<std::map<std::string, int64_t>>()};
   } catch (const nlohmann::json::exception& error) {
@@ -289,8 +292,9 @@ absl::Status IngestRun::Commit() {
                             {"num_documents", documents_.num_documents()},
                             {"num_text_bytes", documents_.num_text_bytes()},
                             {"rejects", reader_->reject_counts()}};
-  // Absent without a filter, as in the outputs of earlier versions.
+  // Absent without a filter and without notes, as in the outputs of earlier versions.
   if (reader_->num_filtered() > 0) summary["num_filtered"] = reader_->num_filtered();
+  if (const auto notes = reader_->Notes(); !notes.empty()) summary["notes"] = notes;
   return stage_->AddText(kIngestSummaryName, FormatJson(summary), 1);
 }
 
@@ -354,6 +358,7 @@ absl::StatusOr<IngestSummary> ReadIngestSummary(const std::filesystem::path& dir
   summary.num_documents = json.value("num_documents", int64_t{0});
   summary.num_text_bytes = json.value("num_text_bytes", int64_t{0});
   summary.rejects = json.value("rejects", std::map<std::string, int64_t>{});
+  summary.notes = json.value("notes", std::vector<std::string>{});
   return summary;
 }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,7 @@ struct IngestSummary {
   int64_t num_documents = 0;  // documents, after splitting long records
   int64_t num_text_bytes = 0;
   std::map<std::string, int64_t> rejects;  // by reason
+  std::vector<std::string> notes;          // CorpusReader::Notes()
 };
 
 // Returns the key of the output: a hash of the names, sizes and modification times of all input

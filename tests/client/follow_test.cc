@@ -149,11 +149,13 @@ TEST_F(FollowTest, AnotherAttemptIsAnnouncedAndItsReusedStagesAreShownOnce) {
       jobs_.Add(v1::JOB_QUEUED, "attempt 1 failed: embed: host:7078 is away; queued again");
     jobs_.Add(v1::JOB_RUNNING, "started");
     jobs_.AddStage("ingest", /*complete=*/true, /*reused=*/true);
+    jobs_.events.back().mutable_progress()->add_notes("no record has it");
     jobs_.AddStage("tokenize", /*complete=*/true, /*reused=*/again);
   }
   ASSERT_OK(Job());
   EXPECT_THAT(told_.str(), testing::MatchesRegex(
                                "ingest +reused\n"
+                               "ingest +note: no record has it\n"
                                "tokenize +done in [^\n]*\n"
                                "job-000001 +attempt 1 failed: embed: host:7078 is away; queued "
                                "again\n"

@@ -41,7 +41,7 @@ TEST(CorpusTableTest, ShowsDomainsAndTotal) {
             "no records rejected\n");
 }
 
-TEST(CorpusTableTest, ShowsLongDocumentsAndRejects) {
+TEST(CorpusTableTest, ShowsLongDocumentsRejectsAndNotes) {
   v1::CorpusDescription corpus = Description();
   corpus.set_domain_source(v1::DOMAIN_FROM_PATH);
   corpus.set_num_field_documents(0);
@@ -52,13 +52,15 @@ TEST(CorpusTableTest, ShowsLongDocumentsAndRejects) {
     reject->set_reason(reason);
     reject->set_count(count);
   }
+  corpus.add_notes("no record has the field \"nope\"");
   const std::string printed = Printed(corpus, 16'384);
   EXPECT_EQ(printed.substr(printed.find("\n\n") + 2),
             "domains from names of files and directories\n"
             "4 documents of more than 16,384 bytes: 1.00 MB, 10.0 %\n"
             "records rejected\n"
             "  empty             2\n"
-            "  invalid json  1,100\n");
+            "  invalid json  1,100\n"
+            "note: no record has the field \"nope\"\n");
 }
 
 TEST(CorpusTableTest, ShowsHowManyDocumentsHaveTheField) {

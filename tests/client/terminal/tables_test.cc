@@ -112,6 +112,15 @@ TEST(TablesTest, ShowsWhichEvaluationFilesWereFound) {
   EXPECT_THAT(kept.str(), HasSubstr("evaluation text: 50, kept\n"));
 }
 
+TEST(TablesTest, ShowsTheNotesOfStages) {
+  v1::Job job;
+  job.add_stages()->set_stage("ingest");
+  job.mutable_stages(0)->add_notes("no record has it");
+  std::ostringstream out;
+  PrintJob(job, out);
+  EXPECT_THAT(out.str(), testing::ContainsRegex("  note +no record has it\n"));
+}
+
 // As those of delete, gc, token list and the report.
 TEST(TablesTest, ListsStateTimesInUtc) {
   v1::ListJobsResponse jobs;

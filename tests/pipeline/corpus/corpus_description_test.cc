@@ -301,6 +301,40 @@ TEST(CorpusDescriptionTest, FailsAsIngestDoes) {
   fails({good}, StatusCode::kInvalidArgument, "max_document_bytes", config);
 }
 
+TEST(CorpusDescriptionTest, NotesFilesOfRecordsThatAreReadAsDocuments) {
+  const CraftedFiles files;
+  const std::string json = files.Write("dj/train.json", "{\"text\": \"a\"}\n").string();
+  v1::DescribeCorpusRequest directory, named;
+  directory.add_paths((files.directory() / "dj").string());
+  named.add_paths(json);
+  const std::string advice =
+      "; name .json files as paths to read their records, and convert others to JSON lines";
+  files.Write("dj/more.jsonl.gz", Gzip("{\"text\": \"b\"}\n"));
+  files.Write("dj/notes.md", "text");
+  EXPECT_THAT(Describe(directory)->notes(),
+              testing::ElementsAre("1 file such as " + json + " is read as one document" + advice));
+  EXPECT_THAT(Describe(named)->notes(), testing::IsEmpty());
+  files.Write("dj/web/page.HTML.gz", Gzip("<p>text</p>"));
+  EXPECT_THAT(
+      Describe(directory)->notes(),
+      testing::ElementsAre("2 files such as " + json + " are read as one document each" + advice));
+}
+
+TEST(CorpusDescriptionTest, NotesADomainFieldThatNoRecordHas) {
+  const CraftedFiles files;
+  v1::DescribeCorpusRequest request;
+  const auto path =
+      files.Write("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\", \"kind\": \"x\"}\n");
+  request.add_paths(path.string());
+  EXPECT_THAT(Describe(request)->notes(), testing::IsEmpty()) << "the default field";
+  request.mutable_ingest()->set_domain_field("kind");
+  EXPECT_THAT(Describe(request)->notes(), testing::IsEmpty());
+  request.mutable_ingest()->set_domain_field("knd");
+  EXPECT_THAT(Describe(request)->notes(),
+              testing::ElementsAre("no record has the field \"knd\"; domains come from the names "
+                                   "of files and directories"));
+}
+
 TEST(CorpusDescriptionTest, RefusesADomainForEachDocument) {
   const CraftedFiles files;
   std::string lines;

@@ -23,6 +23,7 @@ namespace pipeline_service_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -127,6 +128,19 @@ TEST_F(PipelineServiceTest, DocumentsAreInRandomOrderByDefault) {
   const v1::Job job = Get(server, id);
   EXPECT_EQ(job.spec().order(), v1::RANDOM);
   EXPECT_EQ(ReadDatasetInfo(job.result().dataset_dir()).value().order, "RANDOM");
+}
+
+TEST_F(PipelineServiceTest, NotesOfIngestAreThoseOfItsStage) {
+  PipelineServer server(home_);
+  v1::CorpusSpec spec = SmallSpec(corpus_);
+  spec.mutable_ingest()->set_domain_field("nope");
+  const std::string id = MustSubmit(server, spec);
+  ASSERT_EQ(Watch(server, id).back().state(), v1::JOB_SUCCEEDED);
+  const v1::Job job = Get(server, id);
+  EXPECT_THAT(job.stages(0).notes(),
+              ElementsAre("no record has the field \"nope\"; domains come from the names of files "
+                          "and directories"));
+  EXPECT_EQ(job.stages(1).notes_size(), 0);
 }
 
 // Similarity order was the default of earlier versions.

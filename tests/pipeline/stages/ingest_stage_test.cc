@@ -40,5 +40,41 @@ TEST(IngestStageTest, SavesResumePointsWhileAFilterKeepsFewRecords) {
   EXPECT_GT(saved, 100) << "of 200 documents";
 }
 
+// The count of records with the field is part of the resume point.
+TEST(IngestStageTest, ResumedIngestNotesAMissingFieldOnlyIfNoRecordHasIt) {
+  for (const bool has_field : {false, true}) {
+    const CraftedFiles files;
+    std::string lines = has_field ? R"({"text": "first", "kind": "x"})"
+                                    "\n"
+                                  : "";
+    for (int i = 0; i < 2000; ++i) absl::StrAppend(&lines, "{\"text\": \"record ", i, "\"}\n");
+    v1::CorpusSpec spec;
+    spec.add_paths(files.Write("a.jsonl", lines).string());
+    spec.mutable_ingest()->set_domain_field("kind");
+    const v1::CorpusSpec resolved = ResolveCorpusSpec(spec).value();
+    const std::string key = IngestKey(resolved).value();
+    StageStore store(files.directory() / "store", {.chunk_bytes = 4096});
+    int num_attempts = 0;
+    const auto attempt = [&] {
+      ++num_attempts;
+      return store.Produce("ingest", key, [&](StageWriter& writer) {
+        EXPECT_EQ(writer.resumed(), num_attempts > 1);
+        return Ingest(
+            resolved, key, {},
+            [&](const StagePosition& position) {
+              const bool stop = num_attempts == 1 && position.documents > 1000;
+              return stop ? absl::CancelledError("stop") : absl::OkStatus();
+            },
+            &writer);
+      });
+    };
+    EXPECT_FAILS(attempt(), absl::StatusCode::kCancelled);
+    ASSERT_OK_AND_ASSIGN(const auto stored, attempt());
+    ASSERT_OK_AND_ASSIGN(const IngestSummary summary, ReadIngestSummary(stored.directory));
+    EXPECT_EQ(summary.num_records, has_field ? 2001 : 2000);
+    EXPECT_EQ(summary.notes.size(), has_field ? 0u : 1u);
+  }
+}
+
 }  // namespace ingest_stage_test
 }  // namespace braid

@@ -127,7 +127,7 @@ TEST_F(BatchGrowthTest, ValidationsByTokensFollowTheBatch) {
   const RunDirectory run(NewDirectory("run"));
   ASSERT_TRUE(Train(run, spec).ok());
   std::vector<int64_t> steps;
-  for (const v1::StepMetrics& step : *run.ReadMetrics(0)) {
+  for (const v1::StepMetrics& step : MetricsOf(run)) {
     if (step.has_validation()) steps.push_back(step.step());
   }
   EXPECT_THAT(steps, testing::ElementsAre(5, 7, 9, 10));

@@ -100,7 +100,9 @@ TEST(StepMeterTest, SegmentsOfDocumentsAndExpertsInUseAreCounted) {
                     .lengths = {},
                     .target_counts = {},
                     .first_visible = {}};
-  const GradientPass pass{.num_tokens = 8, .active_experts = 1.5};
+  GradientPass pass;
+  pass.num_tokens = 8;
+  pass.active_experts = 1.5;
   EXPECT_EQ(MeansOf(batch, pass, config).segments, std::nullopt);
   EXPECT_EQ(MeansOf(batch, pass, config).active_experts, std::nullopt);
   config.mutable_routing()->set_segment_length(3);

@@ -38,8 +38,7 @@ struct LayerShape {
   int64_t gate;
   // GPT2, whose FFNs are tensor operations.
   bool gpt2;
-  // Arrays of hidden values that an FFN saves: two, and with dropout two more in a GPT2, the
-  // factors and the values that they scale.
+  // Arrays of hidden values that an FFN saves: two, and with dropout in a GPT2 its factors.
   int64_t hidden_arrays;
   // Chunks of logits that the head holds at once.
   int64_t logit_chunks;
@@ -87,7 +86,7 @@ LayerShape ShapeOf(const v1::ModelConfig& config, int64_t batch_size) {
           .units = chosen ? token.expert_d_ff() : 0,
           .gate = chosen ? GateFloats(config) : 0,
           .gpt2 = IsGpt2(config),
-          .hidden_arrays = IsGpt2(config) && config.has_dropout() ? 4 : 2,
+          .hidden_arrays = IsGpt2(config) && config.has_dropout() ? 3 : 2,
           .logit_chunks = config.logit_soft_cap() > 0 ? 2 : 1,
           .by_document = !chosen && CutsAtDocuments(config.routing())};
 }

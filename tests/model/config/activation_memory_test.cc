@@ -279,7 +279,7 @@ TEST(ActivationMemoryTest, IsWithinTenPercentOfTheAllocatedMemory) {
 }
 
 // A soft cap holds the logits twice; a gate of cosines projections of its input; a centered gate
-// its own input; and dropout in a GPT2 the factors and the values that they scale.
+// its own input; and dropout in a GPT2 its factors.
 TEST(ActivationMemoryTest, OfCapsGatesAndDropoutIsWithinTenPercentToo) {
   if (!HasFusedFfn()) GTEST_SKIP() << "the arithmetic is that of the fused kernels";
   const auto expect_near = [](v1::ModelConfig config, const std::string& what) {
